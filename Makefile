@@ -1,0 +1,32 @@
+# make demo: a first benchmark and its table.  make test: everything that must hold.  Needs Python 3.10+ and make.
+PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
+BIN := .venv/bin
+
+.PHONY: setup demo test lint test-gpu clean
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/puarena demo --out demo-results
+
+lint: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+# What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
+test-gpu:
+	PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest -m gpu tests
+
+clean:
+	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache

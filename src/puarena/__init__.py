@@ -1,0 +1,38 @@
+"""puarena: an honest arena for positive-unlabeled learning.
+
+Names are imported when they are first used, so that ``import puarena`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from puarena.errors import UserError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "run": ("puarena.bench.execute", "run"),
+    "Spec": ("puarena.bench.spec", "Spec"),
+    "load": ("puarena.report.select", "load"),
+    "table": ("puarena.report.table", "table"),
+}
+__all__ = ["Spec", "UserError", "__version__", "load", "run", "table"]
+
+if TYPE_CHECKING:
+    from puarena.bench.execute import run
+    from puarena.bench.spec import Spec
+    from puarena.report.select import load
+    from puarena.report.table import table
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'puarena' has no attribute '{name}'")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,14 @@
+"""Algorithms: one file each, reading like its paper. They know the logits they are handed and nothing else.
+
+Shapes everywhere: ``[runs, batch]`` logits, ``[runs]`` losses, hyperparameters and priors.
+"""
+
+from puarena.algorithms.base import Algorithm, Batch, Hyper, Phase, Setup, Update, col
+from puarena.algorithms.hyper import Choice, LogUniform
+from puarena.algorithms.losses import logistic
+from puarena.algorithms.registry import Entry, get, load_plugin, names
+
+__all__ = [
+    "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Phase", "Setup", "Update",
+    "col", "get", "load_plugin", "logistic", "names",
+]  # fmt: skip

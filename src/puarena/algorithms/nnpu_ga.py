@@ -1,0 +1,31 @@
+"""nnPU-GA: nnPU with gradient ascent, Algorithm 1 of the nnPU paper.
+
+Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator. NeurIPS 2017.
+"""
+
+from torch import Tensor
+
+from puarena.algorithms.base import Batch, Hyper
+from puarena.algorithms.losses import ascent_step, with_value
+from puarena.algorithms.nnpu import NNPU
+
+
+class NNPUGA(NNPU):
+    """nnPU whose step un-learns the negative part, alone, where that part fell below the tolerance."""
+
+    name, title = "nnpu-ga", "nnPU-GA"
+    differs = (
+        "The published code tests the sign of the whole unbiased risk and flips the whole gradient, "
+        "which un-learns positives too and triggers later."
+    )
+
+    gamma = Hyper(1.0, "scale of the ascent step, 0 to 1")
+
+    def surrogate(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Return what the step differentiates."""
+        return ascent_step(*self.risk_parts(f_p, f_u), self.beta, self.gamma)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Step on the surrogate, report the clamped risk."""
+        f_p, f_u = batch.split(self.f(batch.x))
+        return with_value(self.surrogate(f_p, f_u), self.objective(f_p, f_u))

@@ -1,0 +1,41 @@
+"""The two frames of every table: what full supervision gives, and what ignoring the problem gives."""
+
+from torch import Tensor
+
+from puarena.algorithms.base import Algorithm, Batch
+from puarena.algorithms.losses import logistic
+
+
+class PNOracle(Algorithm):
+    """Supervised learning with the true labels of U: ``prior mean_+ l+ + (1-prior) mean_- l-`` over P and U."""
+
+    name, title = "pn-oracle", "PN (oracle)"
+    paper = "supervised upper frame: trained with true labels, not a PU method"
+    supervised = True
+    differs = "Not part of the published code."
+
+    def supervised_risk(self, f_p: Tensor, f_u: Tensor, label_u: Tensor) -> Tensor:
+        """Return the class-prior-weighted risk; ``label_u`` is 1 for a positive member of U."""
+        positive = logistic(f_p, +1).sum(-1) + (label_u * logistic(f_u, +1)).sum(-1)
+        negative = ((1 - label_u) * logistic(f_u, -1)).sum(-1)
+        n_positive = f_p.shape[-1] + label_u.sum(-1)
+        return self.prior * positive / n_positive + (1 - self.prior) * negative / (1 - label_u).sum(-1).clamp_min(1)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the supervised risk of a step."""
+        if batch.label_u is None:
+            raise RuntimeError("the engine hands true labels to the oracle frame only, and did not")
+        return self.supervised_risk(*batch.split(self.f(batch.x)), batch.label_u)
+
+
+class PNNaive(Algorithm):
+    """Unlabeled taken as negative: the plain empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``."""
+
+    name, title = "pn-naive", "PN (naive)"
+    paper = "lower frame: every unlabeled point counts as a negative"
+    needs_prior = False
+    differs = "Not part of the published code."
+
+    def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Return the risk of telling labeled from unlabeled."""
+        return self.rate * logistic(f_p, +1).mean(-1) + (1 - self.rate) * logistic(f_u, -1).mean(-1)

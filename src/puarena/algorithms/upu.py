@@ -1,0 +1,22 @@
+"""uPU: unbiased PU learning.
+
+du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data. ICML 2015.
+"""
+
+from torch import Tensor
+
+from puarena.algorithms.base import Algorithm
+from puarena.algorithms.losses import logistic
+
+
+class UPU(Algorithm):
+    """``prior mean_P[l+ - l-] + mean_U l-``, which is ``-prior mean_P f + mean_U softplus(f)``: unbounded below."""
+
+    name, title = "upu", "uPU"
+    paper = "du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data, ICML 2015"
+    setting, calibrates = "two-sample", True
+    differs = "The plain form is the published code's; its calibrated form is the batch union."
+
+    def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Return the unbiased risk; ``l+ - l- = -f``."""
+        return -self.prior * f_p.mean(-1) + self.mean_u(logistic(f_u, -1), logistic(f_p, -1))

@@ -1,0 +1,112 @@
+"""What there is to run, as plain rows: the single source of ``puarena list``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Rows = list[dict[str, Any]]
+
+
+def algorithms() -> Rows:
+    """Every registered algorithm."""
+    from puarena.algorithms import get, names
+
+    rows: Rows = []
+    for name in names():
+        entry = get(name)
+        cls = entry.cls
+        rows.append(
+            {
+                "name": name,
+                "title": entry.title,
+                "paper": cls.paper,
+                "setting": "one-sample" if entry.calibrated else cls.setting,
+                "needs_prior": cls.needs_prior,
+                "calibrated_form": f"{cls.name}-c" if cls.calibrates and not entry.calibrated else "",
+                "phases": [phase.name for phase in cls.phases],
+                "hyperparameters": {
+                    key: {"default": hyper.default, "search": str(hyper.search or ""), "meaning": hyper.doc}
+                    for key, hyper in cls.hypers().items()
+                },
+                "origin": entry.origin,
+            }
+        )
+    return rows
+
+
+def datasets() -> Rows:
+    """Every built-in dataset."""
+    from puarena import data
+
+    rows: Rows = []
+    for name in data.names():
+        info = data.info(name)
+        rows.append(
+            {
+                "name": name,
+                "title": info.title,
+                "description": info.description,
+                "examples": info.examples,
+                "shape": list(info.shape),
+                "classes": info.class_count,
+                "cases": {str(case): [info.class_names[c] for c in chosen] for case, chosen in info.cases.items()},
+                "size": info.size,
+                "prior": info.default_prior,
+                "network": info.network,
+                "licence": info.licence,
+                "citation": info.citation,
+            }
+        )
+    return rows
+
+
+def criteria() -> Rows:
+    """Every way to choose a model."""
+    from puarena.metrics import CRITERIA
+
+    return [
+        {"name": c.name, "title": c.title, "meaning": c.meaning, "needs_true_labels": c.oracle}
+        for c in CRITERIA.values()
+    ]
+
+
+def suites() -> Rows:
+    """Every named experiment."""
+    from puarena.bench import suites as known
+
+    specs = [known.get(name) for name in known.names()]
+    return [{"name": spec.name, "title": spec.title, "description": spec.description} for spec in specs]
+
+
+KINDS: dict[str, Callable[[], Rows]] = {
+    "algorithms": algorithms,
+    "datasets": datasets,
+    "criteria": criteria,
+    "suites": suites,
+}
+SHOWN = {  # the columns for the terminal; JSON has all of them
+    "algorithms": ("name", "title", "setting", "needs_prior", "paper"),
+    "datasets": ("name", "examples", "classes", "network", "description"),
+    "criteria": ("name", "needs_true_labels", "meaning"),
+    "suites": ("name", "description"),
+}
+
+
+def show(kind: str) -> None:
+    """Print one list in columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in SHOWN[kind]:
+        table.add_column(column.replace("_", " "), no_wrap=column == "name")
+    for row in KINDS[kind]():
+        table.add_row(*(_words(row[column]) for column in SHOWN[kind]))
+    Console(highlight=False, markup=False).print(table)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

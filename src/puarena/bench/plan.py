@@ -1,0 +1,202 @@
+"""From a spec to runs, and from runs to fleets: the stacks of runs that are trained together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from itertools import pairwise, product
+from typing import Any
+
+from puarena import algorithms, data
+from puarena.bench import hparams
+from puarena.bench.identity import digest, file_digest
+from puarena.bench.spec import Spec, is_path
+from puarena.data import Problem
+from puarena.errors import UserError, nearest, unknown
+
+MAX_RUNS = {"cpu": 64, "cuda": 256}  # rows of one fleet, at most
+OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training run: everything that changes its numbers, and nothing else."""
+
+    problem: Problem
+    algorithm: str
+    split: int
+    config: int
+    lr: float
+    batch_size: int
+    momentum: float
+    hyper: tuple[tuple[str, Any], ...]
+    steps: int
+    warmup: int  # 0 for an algorithm without a first stage
+    record_every: int
+    network: str
+    calibration: str | None  # None for an algorithm that is not a calibrated one
+    profile: str
+    source: str  # digest of the plugin file the algorithm comes from; empty for a built-in one
+    seed: int
+
+    @cached_property
+    def run_id(self) -> str:
+        """Sixteen hexadecimal digits over all fields."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)} | {"problem": asdict(self.problem)}
+        # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
+        return digest({key: f"{value:.10g}" if isinstance(value, float) else value for key, value in content.items()})
+
+
+@dataclass(frozen=True)
+class FleetSpec:
+    """Runs that are trained in one stack: equal shapes, algorithms of one class."""
+
+    runs: tuple[RunSpec, ...]
+
+    @cached_property
+    def fleet_id(self) -> str:
+        """Sixteen hexadecimal digits over the runs."""
+        return digest(sorted(run.run_id for run in self.runs))
+
+    @property
+    def first(self) -> RunSpec:
+        """A run that has what all of them share."""
+        return self.runs[0]
+
+    @property
+    def steps(self) -> int:
+        """Run-steps: the steps of all runs together, warm-up included."""
+        return sum(run_steps(run) for run in self.runs)
+
+    @property
+    def label(self) -> str:
+        """A few words for progress and errors."""
+        names = " + ".join(dict.fromkeys(run.algorithm for run in self.runs))
+        problem = self.first.problem
+        return f"{names} on {problem.dataset} ({problem.setting}, {problem.rate:.0%}, batch {self.first.batch_size})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a spec, and what to say about those that were left out."""
+
+    spec: Spec
+    runs: tuple[RunSpec, ...]
+    notes: tuple[str, ...]
+    sources: dict[str, str]  # dataset name -> what data.load takes
+
+    @property
+    def run_ids(self) -> list[str]:
+        """The identities of all planned runs."""
+        return [run.run_id for run in self.runs]
+
+
+def make_plan(spec: Spec) -> Plan:
+    """Expand a spec into its runs; combinations that make no sense are left out with a note."""
+    spec = spec.resolve()
+    runs: dict[str, RunSpec] = {}
+    skipped: dict[str, None] = {}
+    sources: dict[str, str] = {}
+    for part in spec.problems:
+        info = data.info(part.dataset)
+        if sources.setdefault(info.name, part.dataset) != part.dataset:
+            raise UserError(f"two datasets of the spec are called '{info.name}'; rename one of them")
+        network = spec.network or info.network
+        for case, setting, rate, prior in product(part.cases, part.settings, part.rates, part.priors):
+            problem = Problem(info.name, case, setting, rate, _prior(part.dataset, case) if prior is None else prior)
+            for algorithm in spec.algorithms:
+                if setting == "ts" and algorithms.get(algorithm).calibrated:
+                    skipped[algorithm] = None
+                    continue
+                for run in _runs_of(spec, problem, algorithm, network):
+                    runs.setdefault(run.run_id, run)
+    notes = []
+    if skipped:
+        notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in setting ts")
+    if not runs:
+        raise UserError("nothing is left to run: " + "; ".join(notes))
+    return Plan(spec, tuple(runs.values()), tuple(notes), sources)
+
+
+def _prior(dataset: str, case: int) -> float:
+    """The prior a problem has when the spec names none: naming it must not make another run."""
+    return data.load(dataset).prior_of(case) if is_path(dataset) else data.info(dataset).default_prior
+
+
+def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
+    """All splits and configurations of one algorithm on one problem."""
+    entry = algorithms.get(algorithm)
+    hypers = entry.cls.hypers()
+    fixed = dict(spec.hyper.get(algorithm, {}))
+    for name in fixed:
+        if name not in hypers and name not in OPTIMISER:
+            raise unknown(f"hyperparameter of {algorithm}", name, [*hypers, *OPTIMISER])
+        if name in hypers:
+            _check_value(algorithm, name, fixed[name], hypers[name])
+    own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
+    stages = any(phase.extra for phase in entry.cls.phases)
+    family = "mlp" if network == "mlp" else "resnet"
+    for split, config in product(range(spec.splits), range(spec.configs)):
+        drawn = hparams.draw(config, split if spec.draws == "per-split" else 0, family, hypers)
+        values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMISER}
+        yield RunSpec(
+            problem=problem,
+            algorithm=algorithm,
+            split=split,
+            config=config,
+            lr=float(values["lr"]),
+            batch_size=int(values["batch_size"]),
+            momentum=float(values["momentum"]),
+            hyper=tuple(sorted({**drawn.hyper, **own}.items())),
+            steps=spec.steps,
+            warmup=spec.warmup if stages else 0,
+            record_every=spec.record_every,
+            network=network,
+            calibration=spec.calibration if entry.calibrated else None,
+            profile=spec.profile,
+            source=plugin_source(entry),
+            # Not from the steps or how often is recorded: looking closer must not change the training.
+            seed=int(digest([spec.seed, asdict(problem), algorithm, split, config]), 16) >> 1,
+        )
+
+
+def _check_value(algorithm: str, name: str, value: Any, hyper: algorithms.Hyper) -> None:
+    """A value fixed in the spec must be of the kind the algorithm declares."""
+    if hyper.choices and value not in hyper.choices:
+        raise UserError(f"{name} of {algorithm} is '{value}'{nearest(str(value), hyper.choices)}")
+    if not hyper.choices and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise UserError(f"{name} of {algorithm} must be a number, and {value!r} was given")
+
+
+def group(runs: Iterable[RunSpec], max_runs: int) -> list[FleetSpec]:
+    """Stack runs into fleets of at most ``max_runs`` and nearly equal sizes, in a fixed order.
+
+    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in the two-sample
+    setting a dataset may lack positives in one case and not in the other, so there each case has its own fleets.
+    """
+    stacks: dict[tuple[Any, ...], list[RunSpec]] = {}
+    for run in runs:
+        cls, problem = algorithms.get(run.algorithm).cls, run.problem
+        case = problem.case if problem.setting == "ts" else 0
+        shape = (run.batch_size, run.network, run.steps, run.warmup, run.record_every, run.profile)
+        key = (cls, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
+        stacks.setdefault(key, []).append(run)
+    fleets = []
+    for stack in stacks.values():
+        parts = -(-len(stack) // max_runs)
+        bounds = [len(stack) * part // parts for part in range(parts + 1)]
+        fleets += [FleetSpec(tuple(stack[a:b])) for a, b in pairwise(bounds)]
+    return fleets
+
+
+def run_steps(run: RunSpec) -> int:
+    """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
+    extra = sum(phase.extra for phase in algorithms.get(run.algorithm).cls.phases)
+    return run.steps + extra * run.warmup
+
+
+def plugin_source(entry: algorithms.Entry) -> str:
+    """A digest of the file a plugin's class comes from; empty for the classes of this package."""
+    return "" if entry.origin == "puarena" else file_digest(inspect.getfile(entry.cls))

@@ -1,0 +1,186 @@
+"""Live progress of a run: fleets done, runs, run-steps per second, time left.
+
+``execute`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from puarena.bench.plan import FleetSpec
+
+
+class Progress:
+    """Counts; a subclass shows. Use as a context manager."""
+
+    def __init__(self) -> None:
+        self.fleets = self.fleets_done = self.failed = 0
+        self.runs = self.runs_done = 0
+        self.steps = self.steps_done = 0
+        self._ahead = 0  # run-steps of the fleet in training
+        self._done = 0  # run-steps of the finished ones
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal tidy."""
+
+    def start(self, fleets: list[FleetSpec], found: int) -> None:
+        """Called once, with what is to be computed; ``found`` runs are there already."""
+        self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
+        self.steps = sum(fleet.steps for fleet in fleets)
+        self._began = time.perf_counter()
+        self.show()
+
+    def fleet_starts(self, fleet: FleetSpec) -> None:
+        """Called before a fleet is trained."""
+        self._ahead = 0
+        self.show(fleet.label)
+
+    def follow(self, runs: int) -> Callable[[int, int], None]:
+        """What the engine calls at every record of ``runs`` runs trained together."""
+        before = self._ahead
+
+        def on_record(step: int, steps: int) -> None:
+            self._ahead = before + step * runs
+            self.steps_done = self._done + self._ahead
+            self.show()
+
+        return on_record
+
+    def fleet_ends(self, fleet: FleetSpec, failure: str | None = None) -> None:
+        """Called after a fleet was stored or failed."""
+        self._done += fleet.steps
+        self.steps_done, self._ahead = self._done, 0
+        self.fleets_done += 1
+        if failure is None:
+            self.runs_done += len(fleet.runs)
+        else:
+            self.failed += 1
+            self.say(f"{fleet.label} failed: {failure}")
+        self.show()
+
+    @property
+    def speed(self) -> float:
+        """Run-steps per second so far."""
+        return self.steps_done / max(time.perf_counter() - self._began, 1e-9)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left at this speed; unknown at the beginning."""
+        return (self.steps - self.steps_done) / self.speed if self.steps_done else None
+
+    @property
+    def line(self) -> str:
+        """The state in one line."""
+        words = [f"fleets {self.fleets_done}/{self.fleets}", f"runs {self.runs_done}/{self.runs}"]
+        if self.steps_done:
+            words.append(f"{_short(self.speed)} run-steps/s")
+        if self.left is not None:
+            words.append(f"{clock(self.left)} left")
+        return "  ".join(words)
+
+    def show(self, label: str | None = None) -> None:
+        """Show the present state."""
+
+    def say(self, text: str) -> None:
+        """Show a sentence that stays."""
+
+
+class Silent(Progress):
+    """Shows nothing."""
+
+
+class Lines(Progress):
+    """One line now and then, for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
+        super().__init__()
+        self.stream, self.every, self._last = stream or sys.stderr, every, 0.0
+
+    def show(self, label: str | None = None) -> None:
+        """Print a line if the last one is old enough, and at the end."""
+        now = time.perf_counter()
+        if self.fleets and (now - self._last >= self.every or self.fleets_done == self.fleets):
+            self._last = now
+            self.say(self.line)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=self.stream, flush=True)
+
+
+class Live(Progress):
+    """A bar in the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        self._bar: Bar = Bar(
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[line]}"),
+            TextColumn("[dim]{task.description}"),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task("", total=None, line="")
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, label: str | None = None) -> None:
+        """Redraw the bar."""
+        total = max(self.steps, 1)
+        done = self.steps_done if self.steps else total
+        self._bar.update(self._task, total=total, completed=done, line=self.line, description=label)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
+
+
+def for_terminal() -> Progress:
+    """A bar where somebody watches, lines elsewhere."""
+    return Live() if sys.stderr.isatty() else Lines()
+
+
+def clock(seconds: float) -> str:
+    """``3:07`` or ``1:02:45``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def spoken(seconds: float) -> str:
+    """``40 seconds``, ``7 minutes``, ``3.5 hours``, ``2.1 days``."""
+    for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 90), ("hours", 3600, 48)):
+        if seconds < until * length:
+            return f"{seconds / length:.{1 if seconds < 10 * length and length > 1 else 0}f} {unit}"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _short(number: float) -> str:
+    """``1,234`` below ten thousand, then ``12.3k``, ``1.2M``."""
+    if number < 1e4:
+        return f"{number:,.0f}"
+    return f"{number / 1e3:.1f}k" if number < 1e6 else f"{number / 1e6:.1f}M"

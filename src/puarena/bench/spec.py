@@ -1,0 +1,277 @@
+"""What to run: one short YAML file, a dictionary, or a Python object.
+
+A spec names problems, algorithms, splits and configurations; ``plan`` turns it into runs. Every mistake in one ends in
+a :class:`~puarena.errors.UserError` that names the key and the nearest right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from puarena.bench.identity import canonical, digest, file_digest
+from puarena.errors import UserError, nearest, unknown
+
+Setting = Literal["os", "ts"]
+ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
+PROBLEM_LISTS = ("cases", "settings", "rates", "priors")
+
+
+class ProblemSpec(BaseModel):
+    """One dataset with the cases, settings, positive rates and priors to run it at (all combinations)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str = Field(description="a built-in dataset, or the path of a YAML file that describes your own table")
+    cases: tuple[int, ...] = Field(
+        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
+    )
+    settings: tuple[Setting, ...] = Field(default=("os",), description="os = one sample, ts = two samples")
+    rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
+    priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
+
+    @field_validator(*PROBLEM_LISTS, mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return _listed(value)
+
+    @field_validator("rates", "priors")
+    @classmethod
+    def _inside_unit(cls, values: tuple[float | None, ...], info: Any) -> tuple[float | None, ...]:
+        for value in values:
+            if value is not None and not 0 < value < 1:
+                name = {"rates": "positive rate", "priors": "class prior"}[info.field_name]
+                raise ValueError(f"a {name} lies strictly between 0 and 1, and {value:g} does not")
+        return values
+
+
+class Spec(BaseModel):
+    """An experiment: problems x algorithms x splits x configurations."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(default="experiment", description="a short name")
+    title: str = Field(default="", description="a heading for the report")
+    description: str = Field(default="", description="what it is, in a sentence")
+    problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
+    algorithms: tuple[str, ...] = Field(default=(ALL,), description="names of algorithms, or all", min_length=1)
+    splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
+    configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")
+    draws: Literal["shared", "per-split"] = Field(
+        default="shared", description="are configurations shared by all splits?"
+    )
+    steps: int = Field(default=20_000, ge=1, description="training steps of the algorithm's own objective")
+    warmup: int = Field(default=2_000, ge=0, description="steps of a first stage, on top, for algorithms that have one")
+    record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
+    seed: int = Field(default=0, description="changes every random choice of training, not the data")
+    network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
+    calibration: Literal["weighted", "batch-union"] = Field(default="weighted", description="form of the -c algorithms")
+    profile: Literal["definition"] = Field(default="definition", description="whose choices: the definitions'")
+    hyper: dict[str, dict[str, Any]] = Field(
+        default={}, description="fixed values: {algorithm: {hyperparameter: value}}"
+    )
+    plugins: tuple[str, ...] = Field(default=(), description="Python files with algorithms of your own")
+
+    @field_validator("algorithms", "plugins", "problems", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return _listed(value)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise UserError(f"the spec is wrong: {_sentence(error)}") from None
+
+    @classmethod
+    def load(cls, source: Spec | Mapping[str, Any] | str | Path) -> Spec:
+        """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
+        if isinstance(source, Spec):
+            return source
+        if isinstance(source, Mapping):
+            return cls(**source)
+        from puarena.bench import suites
+
+        if isinstance(source, str) and source in suites.names():
+            return suites.get(source)
+        path = Path(source)
+        if path.suffix in {".yaml", ".yml"} or path.is_file():
+            return cls.from_yaml(path)
+        raise unknown("suite", str(source), suites.names())
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Spec:
+        """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
+        path = Path(path)
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"there is no spec file {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"the spec file {path} cannot be read: {error}") from None
+        except yaml.YAMLError as error:
+            raise UserError(f"the spec file {path} is not YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(content, dict):
+            raise UserError(f"the spec file {path} must hold keys and values such as 'problems:' and 'algorithms:'")
+        content = {"name": path.stem, **{str(key): value for key, value in content.items()}}
+        return cls(**content)._beside(path.parent)
+
+    def _beside(self, folder: Path) -> Spec:
+        """The same spec with its relative paths taken from ``folder``."""
+        return self.model_copy(
+            update={
+                "plugins": tuple(str(folder / plugin) for plugin in self.plugins),
+                "problems": tuple(
+                    problem.model_copy(update={"dataset": str(folder / problem.dataset)})
+                    if is_path(problem.dataset)
+                    else problem
+                    for problem in self.problems
+                ),
+            }
+        )
+
+    def override(
+        self,
+        *,
+        datasets: Iterable[str] | None = None,
+        algorithms: Iterable[str] | None = None,
+        plugins: Iterable[str] = (),
+        **values: Any,
+    ) -> Spec:
+        """The spec with the command line's filters applied; ``None`` leaves a value as it is.
+
+        ``cases``, ``settings``, ``rates``, ``priors`` and ``datasets`` keep what the spec has of the given values; if
+        a given value does not occur in the spec, the whole list takes the place of the spec's. Everything else
+        (``splits``, ``steps``, ...) is replaced.
+        """
+        problems = list(self.problems)
+        if datasets is not None:
+            problems = _with_datasets(problems, list(datasets))
+        for field in PROBLEM_LISTS:
+            given = values.pop(field, None)
+            if given is not None:
+                problems = _with_values(problems, field, tuple(given))
+        changes = {key: value for key, value in values.items() if value is not None}
+        added = [str(plugin) for plugin in plugins]
+        if algorithms is not None:
+            changes["algorithms"] = tuple(algorithms)
+        elif added and ALL not in self.algorithms:
+            changes["algorithms"] = (*self.algorithms, *plugin_names(added))
+        if added:
+            changes["plugins"] = (*self.plugins, *added)
+        return Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+
+    def resolve(self) -> Spec:
+        """The spec with ``all`` spelled out, plugins loaded and every name looked up."""
+        from puarena import algorithms, data, networks
+
+        own = plugin_names(self.plugins)
+        names: list[str] = []
+        for name in self.algorithms:
+            names += [*builtin_algorithms(), *own] if name == ALL else [name]
+        for name in {*names, *self.hyper}:
+            algorithms.get(name)
+        for problem in self.problems:
+            data.info(problem.dataset)
+        if self.network is not None and self.network not in networks.NETWORKS:
+            raise unknown("network", self.network, networks.NETWORKS)
+        spec = self.model_copy(update={"algorithms": tuple(dict.fromkeys(names))})
+        return spec._beside(Path.cwd())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return self.model_dump(mode="json")
+
+    def hash(self) -> str:
+        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute."""
+        from puarena import data
+
+        content = self.to_dict()
+        for words in ("name", "title", "description"):
+            del content[words]
+        content["algorithms"] = sorted(set(content["algorithms"]))
+        content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
+        for problem in content["problems"]:
+            for field in PROBLEM_LISTS:
+                problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
+            if is_path(problem["dataset"]):
+                own = data.load(problem["dataset"])
+                problem["dataset"] = f"{own.name}:{own.revision}"
+        content["problems"] = sorted({canonical(problem) for problem in content["problems"]})
+        return digest(content)
+
+
+def is_path(dataset: str) -> bool:
+    """Is this dataset a user's own YAML file (and not a built-in name)?"""
+    return dataset.lower().endswith((".yaml", ".yml"))
+
+
+def builtin_algorithms() -> list[str]:
+    """The algorithms of this package, without the published code's variants (``name@released``)."""
+    from puarena import algorithms
+
+    return [name for name in algorithms.names("puarena") if "@" not in name]
+
+
+def plugin_names(paths: Iterable[str]) -> list[str]:
+    """Load plugin files and name the algorithms they bring."""
+    from puarena import algorithms
+
+    return [name for path in paths for name in algorithms.load_plugin(path)]
+
+
+def _listed(value: Any) -> Any:
+    """``rates: 0.3`` means ``rates: [0.3]``; ``priors:`` left empty means the default prior."""
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _with_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[ProblemSpec]:
+    """Keep the problems of the named datasets; a dataset the spec does not have takes on all of its problems."""
+    chosen: list[ProblemSpec] = []
+    for dataset in datasets:
+        known = [problem for problem in problems if problem.dataset == dataset]
+        chosen += known or [problem.model_copy(update={"dataset": dataset}) for problem in problems]
+    return list(dict.fromkeys(chosen))
+
+
+def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]) -> list[ProblemSpec]:
+    """Keep the given values of a list where the spec has them all; otherwise put the given list in its place."""
+    present = {value for problem in problems for value in getattr(problem, field)}
+    changed = []
+    for problem in problems:
+        values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
+        if values:
+            changed.append(problem.model_copy(update={field: values}))
+    return list(dict.fromkeys(changed))
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first mistake of a spec in words."""
+    first = error.errors()[0]
+    place = [part for part in first["loc"] if isinstance(part, (int, str))]
+    keys = [part for part in place if isinstance(part, str)]
+    where = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in place)
+    if first["type"] == "extra_forbidden":
+        owner: type[BaseModel] = ProblemSpec if "problems" in keys[:-1] else Spec
+        return f"unknown key '{keys[-1]}'{nearest(keys[-1], owner.model_fields)}"
+    if first["type"] == "missing":
+        return f"the key '{where}' is missing"
+    if first["type"] == "literal_error":
+        field = (ProblemSpec if "problems" in keys[:-1] else Spec).model_fields[keys[-1]]
+        choices = [str(value) for value in _literals(field.annotation)]
+        return f"{where} is '{first['input']}'{nearest(str(first['input']), choices)}"
+    if first["type"] == "value_error":
+        return f"{where}: {first['ctx']['error']}"
+    return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, and {first['input']!r} was given"
+
+
+def _literals(annotation: Any) -> list[Any]:
+    """The values of the Literal inside an annotation."""
+    found: list[Any] = []
+    for part in get_args(annotation):
+        found += _literals(part) if get_args(part) else ([part] if isinstance(part, str) else [])
+    return found

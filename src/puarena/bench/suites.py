@@ -1,0 +1,52 @@
+"""Named experiments that come with the package."""
+
+from __future__ import annotations
+
+from puarena.bench.spec import ProblemSpec, Spec
+from puarena.errors import unknown
+
+FRAMES = ("pn-oracle", "pn-naive")  # the upper and the lower frame of every table
+RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+_SUITES = [
+    Spec(
+        name="demo",
+        title="Demo: handwritten digits",
+        description="Every algorithm on scikit-learn's digits, one-sample, 30% labeled; a minute or two on two cores.",
+        problems=[ProblemSpec(dataset="digits", cases=(1, 2))],
+        splits=3,
+        configs=2,
+        steps=1000,
+    ),
+    Spec(
+        name="tabular",
+        title="The paper's main tables, tabular half",
+        description="Letter and USPS, one-sample, 30% labeled, both cases, 3 splits, 10 configurations, 20,000 steps.",
+        problems=[ProblemSpec(dataset="letter", cases=(1, 2)), ProblemSpec(dataset="usps", cases=(1, 2))],
+    ),
+    Spec(
+        name="label-shift",
+        title="One sample against two samples against calibrated",
+        description="Letter and USPS over five positive rates: does two-sample training suffer from one-sample data, "
+        "and does calibration mend it? (Letter has too few examples for two samples above 30%.)",
+        problems=[
+            ProblemSpec(dataset="letter", cases=(1, 2), rates=RATES),
+            ProblemSpec(dataset="letter", cases=(1, 2), settings=("ts",), rates=RATES[:3]),
+            ProblemSpec(dataset="usps", cases=(1, 2), settings=("os", "ts"), rates=RATES),
+        ],
+        algorithms=("upu", "upu-c", "nnpu", "nnpu-c", "nnpu-ga", "nnpu-ga-c", *FRAMES),
+    ),
+]
+
+
+def names() -> list[str]:
+    """The suites in the order in which a newcomer meets them."""
+    return [suite.name for suite in _SUITES]
+
+
+def get(name: str) -> Spec:
+    """One suite by name."""
+    for suite in _SUITES:
+        if suite.name == name:
+            return suite
+    raise unknown("suite", name, names())

@@ -1,0 +1,146 @@
+"""What a dataset is: a light record for the registry, and the arrays once it is read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from puarena.errors import UserError
+
+Floats = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A published archive some data files are unpacked from."""
+
+    name: str
+    url: str
+    checksum: str  # "sha256:…" or, where only that was published, "md5:…"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file as published. A file whose checksum is unknown is never downloaded."""
+
+    name: str
+    url: str
+    sha256: str | None
+    bytes: int | None = None
+    archive: Archive | None = None
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What is known of a dataset without reading it."""
+
+    name: str
+    title: str
+    description: str
+    licence: str
+    citation: str
+    urls: tuple[str, ...]
+    files: tuple[DataFile, ...]
+    examples: int
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    kind: Literal["tabular", "image"]
+    network: Literal["mlp", "resnet32"]
+    cases: Mapping[int, tuple[int, ...]]
+    size: int
+    test_fraction: float | None = None
+    stratify: bool = True
+    balanced: bool = True
+    default_prior: float = 0.5
+    shortfall: float = 0.0
+
+    @property
+    def class_count(self) -> int:
+        """Number of original classes."""
+        return len(self.class_names)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A dataset in memory: features and original classes of every example, and the protocol's constants.
+
+    Either ``train`` and ``test`` are given, or both are ``None`` and every trial sets aside its own random
+    ``test_fraction`` (class by class if ``stratify``).
+    """
+
+    name: str
+    features: Floats  # [n, …]
+    classes: Indices  # [n], index into class_names
+    class_names: tuple[str, ...]
+    cases: Mapping[int, tuple[int, ...]]  # case -> positive classes
+    size: int  # N of the protocol: labeled and unlabeled examples together
+    train: Indices | None = None
+    test: Indices | None = None
+    test_fraction: float | None = None
+    stratify: bool = True
+    balanced: bool = True  # the same number of every class is drawn; else natural proportions
+    default_prior: float = 0.5
+    case_priors: Mapping[int, float] = field(default_factory=dict)  # where the default prior depends on the case
+    shortfall: float = 0.0  # largest tolerated missing fraction of a class's labeled positives (two-sample)
+    revision: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.train is None) != (self.test is None) or (self.test is None) == (self.test_fraction is None):
+            raise ValueError("a dataset needs either train and test indices or a test_fraction")
+        for array in (self.classes, self.train, self.test):  # features stay writeable: torch warns about such arrays
+            if array is not None:
+                array.setflags(write=False)
+        if not self.revision:
+            object.__setattr__(self, "revision", _fingerprint(self))
+
+    def prior_of(self, case: int) -> float:
+        """Return the class prior a problem has when it names none."""
+        return self.case_priors.get(case, self.default_prior)
+
+    def positive(self, case: int) -> Flags:
+        """Return which original classes are positive in ``case``: ``[classes]``."""
+        if case not in self.cases:
+            known = ", ".join(str(number) for number in sorted(self.cases))
+            raise UserError(f"dataset '{self.name}' has no case {case}; choose one of: {known}")
+        flags = np.zeros(len(self.class_names), bool)
+        flags[list(self.cases[case])] = True
+        return flags
+
+
+def from_info(
+    info: DatasetInfo,
+    features: npt.NDArray[np.floating],
+    classes: npt.NDArray[np.integer],
+    train: npt.NDArray[np.integer] | None = None,
+    test: npt.NDArray[np.integer] | None = None,
+) -> Dataset:
+    """Join the registry's record and the arrays read from the files."""
+    return Dataset(
+        name=info.name,
+        features=np.ascontiguousarray(features, np.float32),
+        classes=np.ascontiguousarray(classes, np.int64),
+        class_names=info.class_names,
+        cases=info.cases,
+        size=info.size,
+        train=None if train is None else np.asarray(train, np.int64),
+        test=None if test is None else np.asarray(test, np.int64),
+        test_fraction=info.test_fraction,
+        stratify=info.stratify,
+        balanced=info.balanced,
+        default_prior=info.default_prior,
+        shortfall=info.shortfall,
+    )
+
+
+def _fingerprint(dataset: Dataset) -> str:
+    digest = hashlib.sha256(repr((dataset.features.shape, dataset.class_names)).encode())
+    for array in (dataset.features, dataset.classes, dataset.train, dataset.test):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:12]

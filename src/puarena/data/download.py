@@ -1,0 +1,225 @@
+"""Finding, checking and fetching data files. Nothing is used, and nothing is kept, before its checksum is right."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from puarena.data.dataset import Archive, DataFile, DatasetInfo
+from puarena.errors import UserError
+
+RETRIES = 2
+TIMEOUT = 30.0  # seconds without an answer
+ENVIRONMENT = "PUARENA_DATA"
+
+_checked: dict[tuple[str, int, int], str] = {}  # (path, size, mtime) -> sha256, so that a file is hashed once a process
+
+
+Status = Literal["ok", "missing", "wrong checksum", "no checksum known"]
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """What ``verify`` found out about one file."""
+
+    file: str
+    status: Status
+    path: Path | None
+    expected: str | None
+    found: str | None
+
+
+def cache_folder() -> Path:
+    """Return the folder downloads are kept in."""
+    import pooch
+
+    return Path(pooch.os_cache("puarena"))
+
+
+def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder that already has the files: the argument, else ``PUARENA_DATA``, else none."""
+    if folder is None:
+        folder = os.environ.get(ENVIRONMENT) or None
+        source = ENVIRONMENT
+    else:
+        source = "--data"
+    if folder is None:
+        return None
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise UserError(f"the data folder '{path}' named by {source} does not exist; create it or name another")
+    return path
+
+
+def locate(info: DatasetInfo, file: DataFile, folder: Path | None) -> Path:
+    """Return a verified copy of ``file``: from the named folder, from the cache, or downloaded into the cache."""
+    path = _present(info, file, folder)
+    if path is None:
+        return download(info, file, cache_folder())
+    if file.sha256 is not None and (found := sha256(path)) != file.sha256:
+        raise UserError(
+            f"{path} has the wrong checksum: expected sha256 {file.sha256}, found {found}; delete it and run "
+            f"'puarena data fetch {info.name}', or replace it by the file from {file.url}"
+        )
+    return path
+
+
+def fetch(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Make sure every file is there and right; an explicit ``folder`` is where missing ones are put."""
+    if folder is None:
+        named = named_folder(None)
+        return [locate(info, file, named) for file in info.files]
+    target = Path(folder).expanduser()
+    paths = []
+    for file in info.files:
+        there = _present(info, file, target, cache=False)
+        paths.append(locate(info, file, target) if there else download(info, file, target))
+    return paths
+
+
+def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
+    """Look at every file where ``locate`` would look, without downloading."""
+    named = named_folder(folder)
+    report = []
+    for file in info.files:
+        path = _present(info, file, named)
+        found = sha256(path) if path else None
+        status: Status
+        if path is None:
+            status = "missing"
+        elif file.sha256 is None:
+            status = "no checksum known"
+        else:
+            status = "ok" if found == file.sha256 else "wrong checksum"
+        report.append(FileStatus(file.name, status, path, file.sha256, found))
+    return report
+
+
+def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
+    """Download one file to ``<root>/<dataset>/<file>``; it appears there only once it is complete and verified."""
+    target = root / info.name / file.name
+    if file.archive is not None:
+        _unpack(info, file.archive, root)
+    elif file.sha256 is None:
+        raise UserError(
+            f"no checksum of '{file.name}' is known, so it is not downloaded; get it from {file.url} yourself and name "
+            f"its folder with {ENVIRONMENT} or --data"
+        )
+    else:
+        _retrieve(info, file.url, f"sha256:{file.sha256}", target)
+    return target
+
+
+def sha256(path: Path) -> str:
+    """Return the checksum of a file, computed once per process as long as the file does not change."""
+    try:
+        stat = path.stat()
+        key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+        if key not in _checked:
+            digest = hashlib.sha256()
+            with path.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+            _checked[key] = digest.hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from error
+    return _checked[key]
+
+
+def _present(info: DatasetInfo, file: DataFile, folder: Path | None, cache: bool = True) -> Path | None:
+    candidates = [] if folder is None else [folder / info.name / file.name, folder / file.name]
+    if cache:
+        candidates.append(cache_folder() / info.name / file.name)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path) -> None:
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar says enough
+    goodboy = pooch.create(
+        path=target.parent,
+        base_url="",
+        registry={target.name: checksum},
+        urls={target.name: url},
+        retry_if_failed=RETRIES,
+    )
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
+    try:
+        goodboy.fetch(target.name, downloader=downloader)
+    except (requests.RequestException, ConnectionError) as error:
+        raise UserError(
+            f"cannot fetch '{target.name}' of dataset '{info.name}' from {url} ({_cause(error)}); check the network, "
+            f"or name a folder that holds the file with {ENVIRONMENT} or --data"
+        ) from error
+    except ValueError as error:
+        found = re.search(r"but got (\w+)", str(error))
+        if found is None:
+            raise
+        raise UserError(
+            f"'{target.name}' downloaded from {url} has the wrong checksum: expected {checksum.replace(':', ' ')}, "
+            f"found {found[1]}; it was not kept: try again, or name a folder that holds the right file with "
+            f"{ENVIRONMENT} or --data"
+        ) from error
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unpack(info: DatasetInfo, archive: Archive, root: Path) -> None:
+    """Download an archive, move its verified members into place and drop it."""
+    folder = root / info.name
+    packed = folder / archive.name
+    _retrieve(info, archive.url, archive.checksum, packed)
+    try:
+        with tarfile.open(packed) as tar:
+            for file in info.files:
+                if file.archive == archive and not (folder / file.name).exists():
+                    _unpack_member(tar, file, folder / file.name)
+        packed.unlink()
+    except (tarfile.TarError, KeyError) as error:
+        raise UserError(f"'{packed}' is not the archive it should be ({error}); delete it and fetch again") from error
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unpack_member(tar: tarfile.TarFile, file: DataFile, target: Path) -> None:
+    source = tar.extractfile(file.name)
+    if source is None:
+        raise KeyError(f"'{file.name}' is not a plain file")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            shutil.copyfileobj(source, stream)
+        if file.sha256 is not None and (found := sha256(part)) != file.sha256:
+            raise UserError(
+                f"'{file.name}' in {Path(str(tar.name)).name} has the wrong checksum: expected sha256 {file.sha256}, "
+                f"found {found}; it was not kept"
+            )
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    return UserError(f"cannot write '{path}': {error.strerror or error}; free some space or name another folder")
+
+
+def _cause(error: Exception) -> str:
+    """Return the innermost reason of a failed connection in a few words."""
+    text = str(error)
+    for pattern in (r"\[Errno -?\d+\] ([^'\")]+)", r"(\d{3} (?:Client|Server) Error[^:]*: [^:]+)", r"(timed out)"):
+        if match := re.search(pattern, text):
+            return match[1].strip()
+    return type(error).__name__

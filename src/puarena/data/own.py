@@ -1,0 +1,328 @@
+"""A user's own table as a dataset: a CSV, Parquet or NPZ file and a few lines of YAML.
+
+    name: churn                 # default: the name of the YAML file
+    file: churn.csv             # relative to the YAML file
+    label: left                 # column (NPZ: array, default "y")
+    positive: ["yes"]           # or cases: {1: [...], 2: [...]}
+    features: [age, calls]      # default: all other columns (NPZ: array, default "X")
+    test: 0.2                   # a random fraction per trial (class by class), or a file like `file`
+    size: 2000                  # labeled and unlabeled together; default: the whole training pool
+    prior: 0.3                  # default: the fraction of positives in the training pool
+    balanced: false             # true: the same number of every class
+    standardize: true           # each feature to mean 0 and deviation 1
+
+With a test file, mean and deviation are those of ``file``. With a test fraction the test part differs from trial to
+trial while the features are stored once, so they are those of the whole file: no label enters, only feature values.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from puarena.data.dataset import Dataset, DatasetInfo
+from puarena.data.pu import stratified_test_counts
+from puarena.errors import UserError, nearest, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Label = bool | int | float | str
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class OwnSpec(BaseModel):
+    """The YAML file, validated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str | None = None
+    file: str
+    label: str = "y"
+    positive: list[Label] | None = None
+    cases: dict[Annotated[int, Field(ge=1)], list[Label]] | None = None
+    features: list[str] | None = None
+    test: Fraction | str = 0.2
+    size: Annotated[int, Field(ge=1)] | None = None
+    prior: Fraction | None = None
+    balanced: bool = False
+    standardize: bool = True
+
+    @field_validator("positive", "features", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: object) -> object:
+        return [value] if isinstance(value, Label) else value
+
+
+def load(path: Path) -> Dataset:
+    """Read the dataset a YAML file describes; read again only if one of the files changed."""
+    spec = read_spec(path)
+    files = [path, path.parent / spec.file, *([path.parent / spec.test] if isinstance(spec.test, str) else [])]
+    for file in files:
+        if not file.is_file():
+            raise UserError(f"{path}: the file '{file}' does not exist")
+    return _load(path.resolve(), tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+
+
+def info(path: Path, dataset: Dataset) -> DatasetInfo:
+    """Return the registry's kind of record for a user's own dataset."""
+    return DatasetInfo(
+        name=dataset.name,
+        title=dataset.name,
+        description=f"own data described by {path.name}",
+        licence="",
+        citation="",
+        urls=(),
+        files=(),
+        examples=len(dataset.classes),
+        class_names=dataset.class_names,
+        shape=dataset.features.shape[1:],
+        kind="tabular",
+        network="mlp",
+        cases=dataset.cases,
+        size=dataset.size,
+        test_fraction=dataset.test_fraction,
+        balanced=dataset.balanced,
+        default_prior=dataset.default_prior,
+    )
+
+
+def read_spec(path: Path) -> OwnSpec:
+    """Read and validate the YAML file."""
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, Mapping):
+        raise UserError(f"'{path}' must hold keys and values such as `file: table.csv`, but it holds {content!r}")
+    for key in content:
+        if key not in OwnSpec.model_fields:
+            raise UserError(f"{path}: {unknown('key', str(key), OwnSpec.model_fields)}")
+    try:
+        spec = OwnSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = first["loc"][0] if first["loc"] else "the file"
+        raise UserError(f"{path}: `{where}` is wrong ({first['msg']}); {content.get(where)!r} was found") from error
+    if (spec.positive is None) == (spec.cases is None):
+        raise UserError(f"{path}: give either `positive` (a list of labels) or `cases` (lists by number), and not both")
+    return spec
+
+
+@lru_cache(maxsize=8)
+def _load(path: Path, stamps: tuple[tuple[int, int], ...]) -> Dataset:
+    spec = read_spec(path)
+    columns, features, labels = _read_table(path, spec, path.parent / spec.file)
+    train = test = fraction = None
+    pool_size = len(labels)
+    if isinstance(spec.test, str):
+        test_columns, test_features, test_labels = _read_table(path, spec, path.parent / spec.test, columns)
+        if test_columns != columns:
+            raise UserError(f"{spec.test} has {len(test_columns)} features but {spec.file} has {len(columns)}")
+        features, labels = np.concatenate([features, test_features]), labels + test_labels
+        train, test = np.arange(pool_size, dtype=np.int64), np.arange(pool_size, len(labels), dtype=np.int64)
+    else:
+        fraction = spec.test
+    class_names = _class_names(labels)
+    numbers = {name: number for number, name in enumerate(class_names)}
+    classes = np.array([numbers[label] for label in labels], np.int64)
+    cases = _cases(path, spec, class_names)
+
+    pool = np.bincount(classes[:pool_size], minlength=len(class_names))
+    if fraction is not None:
+        pool = pool - stratified_test_counts(classes, len(class_names), fraction)
+    natural = {case: _pool_prior(path, case, positive, pool, spec.balanced) for case, positive in cases.items()}
+    size = spec.size or int(pool.min() * len(pool) if spec.balanced else pool.sum())
+    if size > pool.sum():
+        raise UserError(f"{path}: `size` is {size} but only {pool.sum()} examples are left for training")
+    return Dataset(
+        name=spec.name or path.stem,
+        features=_scaled(spec, columns, features, pool_size),
+        classes=classes,
+        class_names=class_names,
+        cases=cases,
+        size=size,
+        train=train,
+        test=test,
+        test_fraction=fraction,
+        balanced=spec.balanced,
+        default_prior=spec.prior or natural[min(natural)],
+        case_priors={} if spec.prior else natural,
+    )
+
+
+def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int, tuple[int, ...]]:
+    cases = {}
+    for case, positive in ({1: spec.positive or []} if spec.cases is None else spec.cases).items():
+        known = []
+        for value in positive:
+            if (name := _label_text(value)) not in class_names:
+                hint = " (text such as yes, no, on, off needs quotes in YAML)" if isinstance(value, bool) else ""
+                raise UserError(f"{path}: {unknown('positive label', name, class_names)}{hint}")
+            known.append(class_names.index(name))
+        if not known:
+            raise UserError(f"{path}: case {case} names no positive label, so there are no positives")
+        if len(set(known)) == len(class_names):
+            raise UserError(f"{path}: case {case} makes every label positive, so there are no negatives")
+        cases[case] = tuple(sorted(set(known)))
+    if not cases:
+        raise UserError(f"{path}: `cases` is empty; name the positive labels of at least one case")
+    return cases
+
+
+def _pool_prior(path: Path, case: int, positive: tuple[int, ...], pool: npt.NDArray[Any], balanced: bool) -> float:
+    if balanced:
+        return len(positive) / len(pool)
+    prior = float(pool[list(positive)].sum() / pool.sum()) if pool.sum() else 0.0
+    if not 0 < prior < 1:
+        side = "negatives" if prior else "positives"
+        raise UserError(f"{path}: case {case} has no {side} among the {pool.sum()} examples left for training")
+    return prior
+
+
+def _read_table(
+    path: Path, spec: OwnSpec, file: Path, columns: list[str] | None = None
+) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
+    """Return the feature names, the features ``[n, columns]`` and the labels as text."""
+    suffix = file.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if suffix == "npz":
+        names, values, labels = _read_npz(spec, file)
+    elif suffix in ("csv", "parquet"):
+        frame = _read_csv(file) if suffix == "csv" else _read_parquet(file)
+        names, values, labels = _from_frame(spec, file, frame, columns)
+    else:
+        raise UserError(f"{path}: '{file.name}' is neither a .csv, a .parquet nor a .npz file")
+    if not labels:
+        raise UserError(f"'{file}' has no rows")
+    for bad, what in ((np.isnan(values), "missing (NaN)"), (np.isinf(values), "infinite")):
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise UserError(f"{file}: the value of column '{names[column]}' in data row {row + 1} is {what}")
+    return names, values, labels
+
+
+def _read_csv(file: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
+            return pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
+    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
+        raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
+
+
+def _read_parquet(file: Path) -> pd.DataFrame:
+    import duckdb
+
+    try:
+        with duckdb.connect() as connection:
+            return connection.read_parquet(str(file)).df()
+    except (duckdb.Error, OSError) as error:
+        raise UserError(f"'{file}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+
+def _from_frame(
+    spec: OwnSpec, file: Path, frame: pd.DataFrame, columns: list[str] | None
+) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
+    present = [str(column) for column in frame.columns]
+    names = columns or spec.features or [column for column in present if column != spec.label]
+    for column in (spec.label, *names):
+        if column not in present:
+            raise UserError(f"{file}: there is no column '{column}'{nearest(column, present)}")
+    if spec.label in names:
+        raise UserError(f"{file}: column '{spec.label}' is the label and cannot be a feature too")
+    if not names:
+        raise UserError(f"{file}: there is no column beside the label '{spec.label}'")
+    missing = frame[spec.label].isna().to_numpy()
+    if missing.any():
+        raise UserError(f"{file}: the label '{spec.label}' is missing in data row {int(missing.argmax()) + 1}")
+    labels = [_label_text(value) for value in frame[spec.label].tolist()]
+    return list(names), np.stack([_numbers(file, name, frame[name]) for name in names], axis=1), labels
+
+
+def _numbers(file: Path, name: str, column: pd.Series) -> npt.NDArray[np.float64]:
+    """Return a column as numbers, or say which value is none."""
+    import pandas as pd
+
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise UserError(f"{file}: column '{name}' holds complex numbers; split it into real ones")
+    if not pd.api.types.is_numeric_dtype(column.dtype):  # booleans count as numeric
+        text = column.astype("string")
+        parsed = pd.to_numeric(text, errors="coerce")
+        bad = (parsed.isna() & text.notna() & (text.str.lower() != "nan")).fillna(False).to_numpy(bool)
+        if bad.any():
+            row = int(bad.argmax())
+            if bad.mean() > 0.5:
+                raise UserError(
+                    f"{file}: column '{name}' is categorical ('{text.iloc[row]}' in data row {row + 1}) and only "
+                    "numbers can be features; encode it as numbers or list the other columns in `features`"
+                )
+            raise UserError(f"{file}: '{text.iloc[row]}' in column '{name}', data row {row + 1}, is not a number")
+        column = parsed
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
+    name = "X" if spec.features is None else spec.features[0]
+    if spec.features is not None and len(spec.features) > 1:
+        raise UserError(f"{file}: `features` of an NPZ file is the name of one array, but several were given")
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            for key in (name, spec.label):
+                if key not in arrays.files:
+                    raise UserError(f"{file}: there is no array '{key}'{nearest(key, arrays.files)}")
+            x, y = arrays[name], arrays[spec.label]
+    except (ValueError, OSError, EOFError, AttributeError) as error:  # AttributeError: a single .npy array
+        raise UserError(f"'{file}' cannot be read as NPZ: {error}") from error
+    if x.dtype.kind not in "biuf":
+        raise UserError(f"{file}: array '{name}' holds values of type {x.dtype}, but features must be real numbers")
+    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
+        raise UserError(
+            f"{file}: array '{name}' must have a row for each of the labels in '{spec.label}', but the shapes are "
+            f"{x.shape} and {y.shape}"
+        )
+    if y.dtype.kind == "f" and np.isnan(y).any():
+        raise UserError(f"{file}: the label '{spec.label}' is missing in data row {int(np.isnan(y).argmax()) + 1}")
+    x = x.reshape(len(x), -1).astype(np.float64)
+    return [f"{name}[{column}]" for column in range(x.shape[1])], x, [_label_text(value) for value in y.tolist()]
+
+
+def _scaled(
+    spec: OwnSpec, columns: list[str], values: npt.NDArray[np.float64], pool_size: int
+) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if spec.standardize:
+            deviation = values[:pool_size].std(axis=0)
+            values = (values - values[:pool_size].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        features = values.astype(np.float32)
+    if not np.isfinite(features).all():
+        row, column = np.argwhere(~np.isfinite(features))[0]
+        raise UserError(f"{spec.file}: the value of column '{columns[column]}' in data row {row + 1} is too large")
+    return features
+
+
+def _label_text(value: object) -> str:
+    """One spelling for a label in YAML and in the table: 1 and 1.0 are ``1``."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _class_names(labels: list[str]) -> tuple[str, ...]:
+    """Return the distinct labels, in numeric order if they are numbers."""
+    distinct = sorted(set(labels))
+    try:
+        return tuple(sorted(distinct, key=float))
+    except ValueError:
+        return tuple(distinct)

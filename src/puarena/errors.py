@@ -1,0 +1,24 @@
+"""Errors a user can cause: one clear sentence that says what was wrong, what was found and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can put right. The command line prints it as one sentence and exits with code 2."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest of ``choices``, or a list of them when none is close."""
+    options = sorted(set(choices))
+    close = difflib.get_close_matches(name.lower(), options, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; choose one of: {', '.join(options)}" if options else ""
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
+    """Build the error for a name that is not registered."""
+    return UserError(f"unknown {kind} '{name}'{nearest(name, choices)}")

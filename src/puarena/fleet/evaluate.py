@@ -1,0 +1,45 @@
+"""Records: test metrics and validation criteria of all rows, computed on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puarena import metrics
+from puarena.algorithms import Algorithm
+from puarena.fleet.passes import TrainingPasses, evaluation_mode, over
+
+
+@dataclass(frozen=True)
+class Held:
+    """Index sets ``[runs, n]`` and labels held out of training."""
+
+    p_val: Tensor
+    u_val: Tensor
+    test: Tensor
+    label_u_val: Tensor
+    label_test: Tensor
+
+
+def record(algorithm: Algorithm, features: Tensor, held: Held, passes: TrainingPasses) -> dict[str, Tensor]:
+    """Return every stored value as ``[runs]`` float64, and ``finite``: whether a row's outputs all are."""
+    with evaluation_mode(algorithm):
+        threshold = algorithm.threshold(passes)
+        cut = torch.zeros_like(algorithm.prior) if threshold is None else threshold
+
+        def outputs(index: Tensor) -> tuple[Tensor, Tensor]:
+            decision, score = over(features, index, algorithm.outputs)
+            return decision - cut.unsqueeze(-1), score
+
+        decision_p, score_p = outputs(held.p_val)
+        decision_u, score_u = outputs(held.u_val)
+        decision, score = outputs(held.test)
+        validation = metrics.Validation(
+            decision_p, decision_u, score_p, score_u, algorithm.prior, algorithm.one_sample, held.label_u_val
+        )
+        values = metrics.evaluate(validation)
+        values.update({f"test_{k}": v for k, v in metrics.test_metrics(decision, score, held.label_test).items()})
+        values["finite"] = torch.isfinite(torch.cat([decision_p, decision_u, decision], -1)).all(-1).double()
+    return values

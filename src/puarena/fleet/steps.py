@@ -1,0 +1,83 @@
+"""A block of steps.
+
+A step draws nothing on the host: indices, random draws and scheduled numbers of a block of steps are computed ahead
+into fixed tensors, and the step reads them at a cursor that lives on the device, so that it can be captured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from puarena.algorithms import Batch, Phase
+from puarena.random import Draws
+
+if TYPE_CHECKING:
+    from puarena.fleet.engine import Fleet
+
+
+class Stepper:
+    """Carries a fleet through the steps of one phase."""
+
+    def __init__(self, fleet: Fleet, phase: Phase, start: int, steps: int) -> None:
+        self.fleet, self.phase, self.start, self.steps = fleet, phase, start, steps
+        self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
+        self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
+        self.block: dict[str, Tensor] = {}
+        self.trained = {
+            update: [(name, list(getattr(fleet.algorithm, name).parameters())) for name in update.trains]
+            for update in phase.updates
+        }
+
+    def advance(self, done: int, count: int) -> int:
+        """Do ``count`` steps after the ``done`` steps of this phase; return ``count``."""
+        self._fill(done, count)
+        self.cursor.zero_()
+        for _ in range(count):
+            self._step()
+        return count
+
+    def _fill(self, done: int, count: int) -> None:
+        """Compute what the next ``count`` steps need; ``[count, …]`` each."""
+        fleet, algorithm = self.fleet, self.fleet.algorithm
+        begin = self.start + done
+        draws = algorithm.draws(Draws(fleet.seeds, begin, count, fleet.dtype), self.phase)
+        epoch = algorithm.setup.epoch
+        plans = [algorithm.schedule(self.phase, k, self.steps, k // epoch) for k in range(done, done + count)]
+        block = {"i_p": fleet.cycle_p.block(begin, count), "i_u": fleet.cycle_u.block(begin, count)}
+        block.update({f"draw:{name}": values for name, values in draws.items()})
+        for name in {"lr", *plans[0]}:
+            numbers = [plan.get(name, 1.0) for plan in plans]
+            block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
+        self.block = block
+
+    def _take(self) -> Batch:
+        """Gather the batch at the cursor."""
+        fleet = self.fleet
+        now = {name: values.index_select(0, self.cursor).squeeze(0) for name, values in self.block.items()}
+        i_p, i_u = now["i_p"], now["i_u"]
+        index = torch.cat([fleet.p_train.gather(1, i_p), fleet.u_train.gather(1, i_u)], 1)
+        return Batch(
+            x=fleet.features[index],
+            i_p=i_p,
+            i_u=i_u,
+            draw={name[5:]: v for name, v in now.items() if name.startswith("draw:")},
+            at={name[3:]: v for name, v in now.items() if name.startswith("at:")},
+            label_u=None if fleet.label_u is None else fleet.label_u.gather(1, i_u),
+        )
+
+    def _step(self) -> None:
+        algorithm = self.fleet.algorithm
+        batch = self._take()
+        for update, trained in self.trained.items():
+            result = getattr(algorithm, update.loss)(batch)
+            loss, active = result if isinstance(result, tuple) else (result, None)
+            grads = iter(torch.autograd.grad(loss.sum(), [p for _, parameters in trained for p in parameters]))
+            for name, parameters in trained:
+                self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at["lr"], active)
+        self.last_loss.copy_(loss.detach())
+        with torch.no_grad():
+            algorithm.after_step(batch)
+        self.cursor += 1

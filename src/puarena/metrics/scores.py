@@ -1,0 +1,71 @@
+"""Test metrics over the last axis: ``[…, n]`` decisions or scores and labels to ``[…]`` values in float64.
+
+Positive means ``decision >= 0``. Precision, recall and F1 are 0 where their denominator is; AUC counts ties one half
+and is NaN where one class is missing. A row with a score that is not finite is NaN.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def _ratio(a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(b > 0, a / b.clamp_min(1), torch.zeros_like(a))
+
+
+def _counts(decision: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return true positives, predicted positives, positives."""
+    predicted = decision >= 0
+    return (
+        (predicted & label).sum(-1).double(),
+        predicted.sum(-1).double(),
+        label.expand_as(decision).sum(-1).double(),
+    )
+
+
+def accuracy(decision: Tensor, label: Tensor) -> Tensor:
+    """Fraction of points on the right side."""
+    return ((decision >= 0) == label).double().mean(-1)
+
+
+def precision(decision: Tensor, label: Tensor) -> Tensor:
+    """Fraction of the predicted positives that are positive."""
+    true, predicted, _ = _counts(decision, label)
+    return _ratio(true, predicted)
+
+
+def recall(decision: Tensor, label: Tensor) -> Tensor:
+    """Fraction of the positives that are predicted positive."""
+    true, _, positives = _counts(decision, label)
+    return _ratio(true, positives)
+
+
+def f1(decision: Tensor, label: Tensor) -> Tensor:
+    """Harmonic mean of precision and recall."""
+    true, predicted, positives = _counts(decision, label)
+    return _ratio(2 * true, predicted + positives)
+
+
+def auc(score: Tensor, label: Tensor) -> Tensor:
+    """Probability that a random positive scores above a random negative, ties counting one half."""
+    label = label.expand_as(score)
+    ordered = score.contiguous().sort(-1).values
+    below = torch.searchsorted(ordered, score.contiguous())
+    upto = torch.searchsorted(ordered, score.contiguous(), right=True)
+    midrank = (below + upto + 1).double() / 2
+    positives = label.sum(-1).double()
+    negatives = score.shape[-1] - positives
+    wins = (midrank * label).sum(-1) - positives * (positives + 1) / 2
+    value = wins / (positives * negatives)  # 0/0 is NaN: undefined without both classes
+    return torch.where(torch.isfinite(score).all(-1), value, torch.full_like(value, float("nan")))
+
+
+METRICS = {"accuracy": accuracy, "auc": auc, "f1": f1, "precision": precision, "recall": recall}
+
+
+def test_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Tensor]:
+    """Return all five metrics of ``[runs, n]`` outputs against true labels; AUC is read from ``score``."""
+    values = {name: metric(score if name == "auc" else decision, label) for name, metric in METRICS.items()}
+    finite = torch.isfinite(decision).all(-1)
+    return {name: torch.where(finite, v, torch.full_like(v, float("nan"))) for name, v in values.items()}

@@ -1,0 +1,140 @@
+"""A spec: reading it, changing it by filters, and what it says about mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from puarena.bench import suites
+from puarena.bench.spec import Spec
+from puarena.errors import UserError
+
+SMALL = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}
+
+
+def small(**values) -> Spec:
+    return Spec(**{**SMALL, **values})
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"algoritms": ["nnpu"]}, ["'algoritms'", "did you mean 'algorithms'"]),
+        ({"problems": [{"dataset": "digits", "rate": 0.3}]}, ["'rate'", "did you mean 'rates'"]),
+        ({"problems": [{"dataset": "digits", "rates": [1.5]}]}, ["positive rate", "1.5"]),
+        ({"problems": [{"dataset": "digits", "priors": [0.3, 1]}]}, ["class prior", "between 0 and 1"]),
+        ({"problems": [{"dataset": "digits", "priors": 0}]}, ["class prior"]),
+        ({"problems": [{"dataset": "digits", "settings": ["so"]}]}, ["so", "os"]),
+        ({"problems": [{"cases": [1]}]}, ["dataset", "missing"]),
+        ({"problems": []}, ["problems"]),
+        ({"draws": "persplit"}, ["draws", "did you mean 'per-split'"]),
+        ({"splits": 0}, ["splits", "0"]),
+        ({"steps": "many"}, ["steps", "many"]),
+        ({"profile": "release"}, ["profile"]),
+    ],
+)
+def test_a_mistake_is_one_sentence(values, words):
+    with pytest.raises(UserError) as error:
+        small(**values)
+    message = str(error.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"algorithms": ["nnppu"]}, ["algorithm 'nnppu'", "'nnpu'"]),
+        ({"problems": [{"dataset": "digit"}]}, ["dataset 'digit'", "'digits'"]),
+        ({"problems": [{"dataset": "nowhere/my.yaml"}]}, ["my.yaml"]),
+        ({"network": "mpl"}, ["network 'mpl'", "'mlp'"]),
+        ({"hyper": {"nnpuu": {"lr": 0.1}}}, ["algorithm 'nnpuu'"]),
+        ({"plugins": ["nowhere.py"]}, ["nowhere.py"]),
+    ],
+)
+def test_an_unknown_name_is_one_sentence(values, words):
+    with pytest.raises(UserError) as error:
+        small(**values).resolve()
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_unknown_suite_and_file(tmp_path):
+    with pytest.raises(UserError, match="unknown suite 'tabula'; did you mean 'tabular'"):
+        Spec.load("tabula")
+    with pytest.raises(UserError, match="there is no spec file"):
+        Spec.load(tmp_path / "none.yaml")
+    for text in ("problems: [", "just words", "- a"):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(UserError, match=r"bad\.yaml"):
+            Spec.load(str(tmp_path / "bad.yaml"))
+
+
+def test_yaml_and_what_lies_beside_it(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "algorithms: nnpu\nplugins: method.py\nsteps: 50\n"
+        "problems:\n  - {dataset: digits, rates: 0.2}\n  - dataset: own/table.yaml\n"
+    )
+    spec = Spec.load(file)
+    assert (spec.name, spec.algorithms, spec.steps) == ("mine", ("nnpu",), 50)
+    assert spec.plugins == (str(tmp_path / "method.py"),)
+    assert [problem.dataset for problem in spec.problems] == ["digits", str(tmp_path / "own/table.yaml")]
+    assert spec.problems[0].rates == (0.2,)
+
+
+def test_filters_replace_what_the_spec_has_not():
+    spec = suites.get("tabular").override(
+        datasets=["digits"], priors=[0.3], settings=["ts"], cases=[2], algorithms=["upu"], splits=1, steps=None
+    )
+    assert [problem.dataset for problem in spec.problems] == ["digits"]
+    assert (spec.problems[0].priors, spec.problems[0].settings, spec.problems[0].cases) == ((0.3,), ("ts",), (2,))
+    assert (spec.algorithms, spec.splits, spec.configs, spec.steps) == (("upu",), 1, 10, 20_000)
+    with pytest.raises(UserError, match="class prior"):
+        spec.override(priors=[1.0])
+
+
+def test_filters_keep_what_the_spec_has():
+    spec = suites.get("label-shift").override(rates=[0.3, 0.5])
+    kept = [(problem.dataset, problem.settings, problem.rates) for problem in spec.problems]
+    assert kept == [
+        ("letter", ("os",), (0.3, 0.5)),
+        ("letter", ("ts",), (0.3,)),  # the data cannot supply 50%
+        ("usps", ("os", "ts"), (0.3, 0.5)),
+    ]
+    assert [p.dataset for p in spec.override(datasets=["usps"]).problems] == ["usps"]
+    assert [p.rates for p in spec.override(datasets=["letter"], rates=[0.5]).problems] == [(0.5,)]
+
+
+def test_hash_is_about_content():
+    spec = small(algorithms=["nnpu", "upu"])
+    assert spec.hash() == small(algorithms=["upu", "nnpu"], title="other words", name="x").hash()
+    assert spec.hash() != small(algorithms=["nnpu"]).hash()
+    assert spec.hash() != spec.override(steps=10).hash()
+    assert Spec.load(spec.to_dict()) == spec
+
+
+def test_all_means_built_in_and_named_plugins(tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from puarena.algorithms import Algorithm, logistic\n"
+        "class Mine(Algorithm):\n"
+        "    name, title, paper = 'spec-test', 'Mine', 'me'\n"
+        "    def objective(self, f_p, f_u):\n"
+        "        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)\n"
+    )
+    everything = small(algorithms=["all"], plugins=[str(plugin)]).resolve().algorithms
+    assert {"pn-oracle", "nnpu", "nnpu-c", "spec-test"} <= set(everything)
+    assert not any("@" in name for name in everything)
+    assert "spec-test" not in small(algorithms="all").resolve().algorithms
+    assert small().override(plugins=[str(plugin)]).algorithms == ("nnpu", "spec-test")
+    before = small(plugins=[str(plugin)]).hash()
+    plugin.write_text(plugin.read_text() + "# changed\n")
+    assert small(plugins=[str(plugin)]).hash() != before
+
+
+def test_suites_say_what_they_are():
+    assert suites.names() == ["demo", "tabular", "label-shift"]
+    for name in suites.names():
+        assert suites.get(name).description.endswith((".", ")"))
+        suites.get(name).resolve()
