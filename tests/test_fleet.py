@@ -139,7 +139,7 @@ def test_true_labels_reach_the_oracle_frame_alone():
     for name in names("puarena"):
         f = Fleet(rows(name, 2, data, hidden), CONFIG, x)
         stepper = Stepper(f, f.algorithm.phases[0], 0, 10)
-        stepper._fill(0, 10)
+        stepper.fill(0, 10)
         assert (stepper._take().label_u is None) == (name != "pn-oracle")
 
 

@@ -222,7 +222,7 @@ def test_every_part_of_the_key_matters(changes):
         assert not np.array_equal(a, b)
 
 
-PINNED = [[986, 703, 551], [942, 789, 1724], [1710, 317, 547], [1719, 529, 1631], [7, 10, 12]]
+PINNED = [[1648, 1300, 667], [756, 1196, 796], [1390, 909, 270], [1487, 239, 1255], [7, 10, 12]]
 
 
 def test_numbers_do_not_change_between_versions():
@@ -410,7 +410,7 @@ def test_bad_problems():
 
 
 def test_a_rate_above_the_prior_is_no_one_sample_problem():
-    with pytest.raises(UserError, match=r"c = 1\.67 would exceed 1: class '1' has 52 .* lacks 34 of the 86"):
+    with pytest.raises(UserError, match=r"c = 1\.67 would exceed 1: class '1' has 39 .* lacks 26 of the 65"):
         data.draw(stand_in("digits"), Problem("digits", 1, "os", 0.5, 0.3), 0)
     pu, hidden = data.draw(stand_in("digits"), Problem("digits", 1, "os", 0.5), 0)
     assert pu.shifted_prior == 0

@@ -11,7 +11,7 @@ class PNOracle(Algorithm):
 
     name, title = "pn-oracle", "PN (oracle)"
     paper = "supervised upper frame: trained with true labels, not a PU method"
-    supervised = True
+    supervised = frame = True
     differs = "Not part of the published code."
 
     def supervised_risk(self, f_p: Tensor, f_u: Tensor, label_u: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class PNNaive(Algorithm):
 
     name, title = "pn-naive", "PN (naive)"
     paper = "lower frame: every unlabeled point counts as a negative"
-    needs_prior = False
+    needs_prior, frame = False, True
     differs = "Not part of the published code."
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:

@@ -252,26 +252,23 @@ def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
 def _sentence(error: ValidationError) -> str:
     """The first mistake of a spec in words."""
     first = error.errors()[0]
-    place = [part for part in first["loc"] if isinstance(part, (int, str))]
-    keys = [part for part in place if isinstance(part, str)]
-    where = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in place)
+    keys = [str(part) for part in first["loc"] if isinstance(part, str)]
+    inside = len(keys) > 1 and keys[0] == "problems"
+    fields = (ProblemSpec if inside else Spec).model_fields
+    key = keys[1] if inside else keys[0]
+    where = f"'{key}' of problem {int(first['loc'][1]) + 1}" if inside else f"'{key}'"
     if first["type"] == "extra_forbidden":
-        owner: type[BaseModel] = ProblemSpec if "problems" in keys[:-1] else Spec
-        return f"unknown key '{keys[-1]}'{nearest(keys[-1], owner.model_fields)}"
+        return f"unknown key {where}{nearest(key, fields)}"
     if first["type"] == "missing":
-        return f"the key '{where}' is missing"
+        return f"the key {where} is missing"
     if first["type"] == "literal_error":
-        field = (ProblemSpec if "problems" in keys[:-1] else Spec).model_fields[keys[-1]]
-        choices = [str(value) for value in _literals(field.annotation)]
-        return f"{where} is '{first['input']}'{nearest(str(first['input']), choices)}"
+        return f"{where} is '{first['input']}'; choose one of: {', '.join(_literals(fields[key].annotation))}"
     if first["type"] == "value_error":
         return f"{where}: {first['ctx']['error']}"
     return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, and {first['input']!r} was given"
 
 
-def _literals(annotation: Any) -> list[Any]:
-    """The values of the Literal inside an annotation."""
-    found: list[Any] = []
-    for part in get_args(annotation):
-        found += _literals(part) if get_args(part) else ([part] if isinstance(part, str) else [])
-    return found
+def _literals(annotation: Any) -> list[str]:
+    """The words a Literal inside an annotation allows."""
+    parts = get_args(annotation)
+    return [word for part in parts for word in ([part] if isinstance(part, str) else _literals(part))]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
+from puarena.data.views import get_view
 from puarena.fleet.batches import Cycle
 from puarena.fleet.evaluate import Held, record
 from puarena.fleet.memory import keep_freed_memory
@@ -97,6 +98,8 @@ class Fleet:
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
         self.passes = TrainingPasses(self.features, self.p_train, self.u_train)
+        wanted = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
+        self.views = {kind: get_view(name) for kind, name in wanted.items() if name is not None}
 
     def _per_run(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values, dtype=self.dtype, device=self.device)

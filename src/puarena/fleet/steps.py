@@ -33,13 +33,13 @@ class Stepper:
 
     def advance(self, done: int, count: int) -> int:
         """Do ``count`` steps after the ``done`` steps of this phase; return ``count``."""
-        self._fill(done, count)
+        self.fill(done, count)
         self.cursor.zero_()
         for _ in range(count):
-            self._step()
+            self.step()
         return count
 
-    def _fill(self, done: int, count: int) -> None:
+    def fill(self, done: int, count: int) -> None:
         """Compute what the next ``count`` steps need; ``[count, …]`` each."""
         fleet, algorithm = self.fleet, self.fleet.algorithm
         begin = self.start + done
@@ -48,6 +48,10 @@ class Stepper:
         plans = [algorithm.schedule(self.phase, k, self.steps, k // epoch) for k in range(done, done + count)]
         block = {"i_p": fleet.cycle_p.block(begin, count), "i_u": fleet.cycle_u.block(begin, count)}
         block.update({f"draw:{name}": values for name, values in draws.items()})
+        for kind, view in fleet.views.items():
+            points = block["i_p"].shape[-1] + block["i_u"].shape[-1]
+            drawn = view.draws(Draws(fleet.seeds, begin, count, fleet.dtype), kind, points)
+            block.update({f"{kind}:{name}": values for name, values in drawn.items()})
         for name in {"lr", *plans[0]}:
             numbers = [plan.get(name, 1.0) for plan in plans]
             block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
@@ -59,16 +63,21 @@ class Stepper:
         now = {name: values.index_select(0, self.cursor).squeeze(0) for name, values in self.block.items()}
         i_p, i_u = now["i_p"], now["i_u"]
         index = torch.cat([fleet.p_train.gather(1, i_p), fleet.u_train.gather(1, i_u)], 1)
+        plain = fleet.features[index]
+        seen = {kind: view(plain, _part(now, kind)) for kind, view in fleet.views.items()}
+        weak = seen.get("weak", plain)
         return Batch(
-            x=fleet.features[index],
+            x=weak,
             i_p=i_p,
             i_u=i_u,
-            draw={name[5:]: v for name, v in now.items() if name.startswith("draw:")},
-            at={name[3:]: v for name, v in now.items() if name.startswith("at:")},
+            draw=_part(now, "draw"),
+            at=_part(now, "at"),
+            strong=seen.get("strong", weak) if fleet.algorithm.strong_view else None,
             label_u=None if fleet.label_u is None else fleet.label_u.gather(1, i_u),
         )
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Take the batch at the cursor, update, and move the cursor on."""
         algorithm = self.fleet.algorithm
         batch = self._take()
         for update, trained in self.trained.items():
@@ -81,3 +90,8 @@ class Stepper:
         with torch.no_grad():
             algorithm.after_step(batch)
         self.cursor += 1
+
+
+def _part(values: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
+    """Return the values named ``kind:…``, under the rest of their name."""
+    return {name[len(kind) + 1 :]: value for name, value in values.items() if name.startswith(f"{kind}:")}

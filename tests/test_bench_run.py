@@ -1,0 +1,179 @@
+"""Running: what is missing and nothing else, interrupted and failed fleets, rows of the store."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import puarena
+from puarena import fleet
+from puarena.bench import execute
+from puarena.bench.plan import make_plan
+from puarena.bench.progress import Lines, Progress
+from puarena.bench.spec import Spec
+from puarena.bench.store import COLUMNS, Store
+from puarena.errors import UserError
+
+SPEC = Spec(
+    problems=[{"dataset": "digits"}],
+    algorithms=["upu", "upu-c", "pn-naive"],
+    splits=2,
+    configs=2,
+    steps=20,
+    record_every=10,
+)
+ROWS = 3 * 2 * 2 * 2  # algorithms, splits, configurations, records
+
+
+class Watch(Progress):
+    """Remembers which fleets were trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def fleet_starts(self, fleet):
+        super().fleet_starts(fleet)
+        self.seen.append(fleet.fleet_id)
+
+
+def breaking(error: BaseException, at: int):
+    """``fleet.train`` that raises at its ``at``-th call."""
+    calls = []
+
+    def train(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == at:
+            raise error
+        return fleet.engine.train(*args, **kwargs)
+
+    return train
+
+
+def test_rows_of_the_store(tmp_path):
+    watch = Watch()
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", progress=watch)
+    assert (outcome.planned, outcome.found, outcome.computed, outcome.failures) == (12, 0, 12, [])
+    assert (watch.runs_done, watch.fleets_done, watch.steps_done) == (12, 4, 12 * 20)
+    frame = puarena.load(tmp_path).df()
+    assert list(frame.columns) == list(COLUMNS)
+    assert len(frame) == ROWS
+    assert set(frame["run"]) == set(make_plan(SPEC).run_ids)
+    assert set(frame["step"]) == {10, 20}
+    assert set(frame["prior"]) == {0.5}
+    assert (frame["n_p"] < frame["n_u"]).all()
+    assert set(frame["status"]) == {"ok"}
+    assert (frame.groupby("run")["seconds"].diff().dropna() > 0).all()
+    assert json.loads(frame["hyper"].iloc[0])["momentum"] == 0.9
+    assert np.isfinite(frame[[name for name in COLUMNS if name.startswith(("test_", "val_"))]].to_numpy()).all()
+    assert set(frame["version"]) == {puarena.__version__}
+    table = puarena.table(tmp_path)
+    assert {row.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}
+
+
+def test_interrupted_and_resumed(tmp_path, monkeypatch):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    puarena.run(SPEC, out=whole, device="cpu")
+    monkeypatch.setattr(fleet, "train", breaking(KeyboardInterrupt(), at=2))
+    with pytest.raises(KeyboardInterrupt):
+        puarena.run(SPEC, out=broken, device="cpu")
+    monkeypatch.undo()
+    store = Store.open(broken)
+    done = store.done_runs()
+    assert 0 < len(done) < 12
+    assert store.status(make_plan(SPEC).run_ids)["missing"] == 12 - len(done)
+    before = {shard: shard.stat().st_mtime_ns for shard in store.shards()}
+
+    outcome = puarena.run(SPEC, out=broken, device="cpu")
+    assert (outcome.found, outcome.computed) == (len(done), 12 - len(done))
+    assert all(shard.stat().st_mtime_ns == time for shard, time in before.items())
+    a, b = (
+        puarena.load(path).df().sort_values(["run", "step"]).reset_index(drop=True)[["run", "step", "test_auc"]]
+        for path in (whole, broken)
+    )
+    assert a["run"].equals(b["run"])
+    np.testing.assert_allclose(a["test_auc"], b["test_auc"], atol=1e-6)
+
+    watch = Watch()
+    assert puarena.run(SPEC, out=broken, device="cpu", progress=watch).computed == 0
+    assert watch.seen == []
+
+
+def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet, "train", breaking(RuntimeError("boom\nand more"), at=1))
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu")
+    monkeypatch.undo()
+    assert len(outcome.failures) == 1
+    lost = outcome.failures[0].runs
+    assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
+    assert outcome.computed == 12 - lost
+    store, planned = Store.open(tmp_path), make_plan(SPEC).run_ids
+    assert store.status(planned) == {"planned": 12, "done": 12 - lost, "failed": lost, "missing": 0}
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
+    assert (outcome.computed, outcome.failures) == (lost, [])
+    assert store.status(planned)["done"] == 12
+    assert store.failures() == []
+
+
+def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
+    calls = []
+
+    def train(rows, *args, **kwargs):
+        calls.append(len(rows))
+        return fleet.engine.train(rows, *args, **kwargs)
+
+    monkeypatch.setattr(fleet, "train", train)
+    monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
+    puarena.run(SPEC, out=tmp_path, device="cpu")
+    assert sum(calls) == 12
+    assert len(calls) > len(Store.open(tmp_path).shards())
+    assert len(puarena.load(tmp_path).df()) == ROWS
+
+
+def test_another_spec_is_refused(tmp_path):
+    tiny = SPEC.override(algorithms=["pn-naive"], splits=1, configs=1)
+    puarena.run(tiny, out=tmp_path, device="cpu")
+    with pytest.raises(UserError, match="another spec"):
+        puarena.run(tiny.override(seed=1), out=tmp_path, device="cpu")
+
+
+def test_bad_data_is_known_before_anything_is_trained(tmp_path):
+    with pytest.raises(UserError, match="digits"):
+        puarena.run(SPEC.override(rates=[0.3, 0.9]), out=tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_devices():
+    assert execute.choose_device("cpu") == "cpu"
+    with pytest.raises(UserError, match="tpu"):
+        execute.choose_device("tpu")
+    if not execute.torch.cuda.is_available():
+        assert execute.choose_device("auto") == "cpu"
+        with pytest.raises(UserError, match="no CUDA device"):
+            execute.choose_device("cuda")
+
+
+def test_a_users_table_from_yaml(tmp_path):
+    rng = np.random.default_rng(0)
+    label = rng.random(600) < 0.4
+    x = rng.normal(size=(600, 3)) + 2 * label[:, None]
+    lines = ["a,b,c,y", *(f"{p},{q},{r},{int(s)}" for (p, q, r), s in zip(x.round(4), label, strict=True))]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    (tmp_path / "own.yaml").write_text("file: table.csv\nlabel: y\npositive: [1]\n")
+    (tmp_path / "spec.yaml").write_text(
+        "problems: [{dataset: own.yaml, rates: [0.2]}]\nalgorithms: nnpu\nsplits: 1\nconfigs: 1\nsteps: 10\n"
+    )
+    puarena.run(tmp_path / "spec.yaml", out=tmp_path / "out", device="cpu")
+    frame = puarena.load(tmp_path / "out").df()
+    assert set(frame["dataset"]) == {"own"}
+    assert 0.3 < frame["prior"].iloc[0] < 0.5
+
+
+def test_progress_in_lines(tmp_path, capsys):
+    puarena.run(SPEC, out=tmp_path, device="cpu", progress=Lines(every=0))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("fleets 0/4  runs 0/12")
+    assert lines[-1].startswith("fleets 4/4  runs 12/12")
+    assert "run-steps/s" in lines[-1]

@@ -1,0 +1,85 @@
+"""Views: the right geometry, randomness from the run alone, and no cost for those who ask for none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from toys import rows, toy
+
+from puarena import fleet
+from puarena.data.views import VIEWS, AffineView, get_view
+from puarena.errors import UserError
+from puarena.fleet import Fleet, FleetConfig
+from puarena.fleet.steps import Stepper
+from puarena.random import Draws
+
+SEEDS = torch.tensor([4, 5])
+
+
+def _still(n=3, **values):
+    """Draws that leave an image as it is (no flip, no rotation), except where a value is given."""
+    return {k: torch.full((2, n), values.get(k, 0.5)) for k in ("flip", "rotation", "shift_x", "shift_y")}
+
+
+def test_no_flip_and_no_rotation_is_the_identity():
+    x = torch.randn(2, 3, 256)
+    torch.testing.assert_close(get_view("usps-weak")(x, _still()), x)
+
+
+def test_flip_mirrors_left_and_right():
+    x = torch.randn(2, 3, 256)
+    flipped = get_view("usps-weak")(x, _still(flip=0.1))
+    torch.testing.assert_close(flipped.view(2, 3, 16, 16), x.view(2, 3, 16, 16).flip(-1))
+
+
+def test_rotation_turns_and_fills_with_black():
+    view = AffineView((16, 16), rotation=90, black=-0.4)
+    x = torch.randn(2, 3, 256)
+    turned = view(x, _still(rotation=1.0)).view(2, 3, 16, 16)
+    image = x.view(2, 3, 16, 16)
+    assert torch.allclose(turned, image.rot90(1, (-2, -1)), atol=1e-5) or torch.allclose(
+        turned, image.rot90(-1, (-2, -1)), atol=1e-5
+    )
+    slanted = replace(view, rotation=45)(x, _still(rotation=1.0)).view(2, 3, 16, 16)
+    torch.testing.assert_close(slanted[..., 0, 0], torch.full((2, 3), -0.4))
+
+
+def test_shift_and_jitter_stay_in_range():
+    view = VIEWS["usps-strong"]
+    x = torch.rand(2, 50, 256) * (view.white - view.black) + view.black
+    u = {name: values[0] for name, values in view.draws(Draws(SEEDS, 0, 1), "strong", 50).items()}
+    seen = view(x, u)
+    assert seen.shape == x.shape
+    assert seen.min() >= view.black - 1e-5 and seen.max() <= view.white + 1e-5
+    assert not torch.allclose(seen, x)
+
+
+def test_a_view_depends_on_the_run_and_the_step_alone():
+    view = VIEWS["usps-weak"]
+    whole = view.draws(Draws(SEEDS, 0, 6), "weak", 5)
+    part = view.draws(Draws(SEEDS[1:], 4, 2), "weak", 5)
+    for name, values in part.items():
+        assert torch.equal(whole[name][4:, 1:], values)
+
+
+def test_the_engine_trains_on_the_view_and_evaluates_without():
+    x, data, hidden = toy(features=256)
+    config = FleetConfig(batch_size=16, steps=20, record_every=20)
+    some = rows("nnpu", 2, data, hidden)
+    plain = fleet.train(some, config, x)
+    weak = fleet.train(some, replace(config, weak="usps-weak"), x)
+    assert not np.allclose(plain.values["loss"], weak.values["loss"])
+    frozen = [replace(row, lr=0.0) for row in some]
+    a, b = fleet.train(frozen, config, x), fleet.train(frozen, replace(config, weak="usps-weak"), x)
+    np.testing.assert_array_equal(a.values["test_auc"], b.values["test_auc"])
+    f = Fleet(some, replace(config, weak="usps-weak", strong="usps-strong"), x)
+    stepper = Stepper(f, f.algorithm.phases[0], 0, 20)
+    stepper.fill(0, 4)
+    assert stepper._take().strong is None, "only algorithms that ask for a strong view get one"
+    assert "strong" not in f.views
+
+
+def test_unknown_view():
+    with pytest.raises(UserError, match="unknown view 'usps-week'; did you mean 'usps-weak'"):
+        get_view("usps-week")
