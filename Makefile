@@ -26,7 +26,8 @@ test: lint
 
 # What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
 test-gpu:
-	PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest -m gpu tests
+	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
+		tests/test_gpu.py tests/test_contract.py tests/test_golden*.py tests/test_counting.py
 
 clean:
 	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,7 @@
 """Golden cases: loading, stacking along the run axis, comparing.
 
-The folder is ``tests/golden`` or the one named by ``PUARENA_GOLDEN``.
+The folder is ``tests/golden`` or the one named by ``PUARENA_GOLDEN``; the device is the CPU or the one named by
+``PUARENA_TEST_DEVICE`` (``make test-gpu``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from puarena.algorithms import Algorithm, Setup
 
 FOLDER = Path(os.environ.get("PUARENA_GOLDEN", Path(__file__).parent / "golden"))
+DEVICE = os.environ.get("PUARENA_TEST_DEVICE", "cpu")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -38,12 +40,12 @@ def stacks(found: list[dict]) -> Iterator[list[dict]]:
 
 def inputs(stack: list[dict], name: str, dtype: torch.dtype, grad: bool = True) -> torch.Tensor:
     """Stack one input array of all cases, ``[runs, n]``."""
-    return torch.tensor([c["inputs"][name] for c in stack], dtype=dtype, requires_grad=grad)
+    return torch.tensor([c["inputs"][name] for c in stack], dtype=dtype, device=DEVICE, requires_grad=grad)
 
 
 def param(stack: list[dict], name: str, dtype: torch.dtype, default: float = 0.5) -> torch.Tensor:
     """Stack one parameter, ``[runs]``."""
-    return torch.tensor([c["params"].get(name, default) for c in stack], dtype=dtype)
+    return torch.tensor([c["params"].get(name, default) for c in stack], dtype=dtype, device=DEVICE)
 
 
 def build(cls: type[Algorithm], stack: list[dict], dtype: torch.dtype, calibration: str = "none",
@@ -56,7 +58,7 @@ def build(cls: type[Algorithm], stack: list[dict], dtype: torch.dtype, calibrati
             prior=prior,
             shifted_prior=prior,
             rate=param(stack, "rate", dtype, 0.3),
-            one_sample=torch.ones(len(stack), dtype=torch.bool),
+            one_sample=torch.ones(len(stack), dtype=torch.bool, device=DEVICE),
             n_p=first.get("n_p", 8),
             n_u=n_u or first.get("n_u", 8),
             batch_p=first.get("n_p", 8),
@@ -87,4 +89,4 @@ def check(value: torch.Tensor, tensors: dict[str, torch.Tensor], stack: list[dic
             want = case[gradient].get(name)
             got = torch.zeros_like(tensor[row]) if grad is None else grad[row]
             want = np.zeros(len(got)) if want is None else want
-            close(got.detach().numpy(), want, case, dtype, f"gradient {name}", scale=float(np.max(np.abs(want))))
+            close(got.detach().cpu().numpy(), want, case, dtype, f"gradient {name}", scale=float(np.max(np.abs(want))))

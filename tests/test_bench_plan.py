@@ -14,9 +14,7 @@ from puarena.errors import UserError
 def plan_of(dataset="digits", algorithms=("upu", "upu-c"), **values):
     problem = {key: values.pop(key) for key in ("cases", "settings", "rates", "priors") if key in values}
     defaults = {"splits": 2, "configs": 3, "steps": 20}
-    return make_plan(
-        Spec(problems=[{"dataset": dataset, **problem}], algorithms=algorithms, **{**defaults, **values})
-    )
+    return make_plan(Spec(problems=[{"dataset": dataset, **problem}], algorithms=algorithms, **{**defaults, **values}))
 
 
 def test_counts():
@@ -56,7 +54,7 @@ def test_looking_closer_does_not_change_the_training():
 def test_identities_are_the_same_tomorrow():
     """Resuming depends on it: if this fails on purpose, results folders made before cannot go on."""
     run = plan_of().runs[0]
-    assert (run.run_id, run.seed) == ("RUN_ID", "SEED")
+    assert (run.run_id, run.seed) == ("f741153608890410", 7030809277652917679)
 
 
 def test_shared_and_per_split_draws():
@@ -79,6 +77,10 @@ def test_calibrated_in_two_samples_is_left_out_with_a_note():
 def test_fixed_hyperparameters():
     plan = plan_of(algorithms=["upu"], hyper={"upu": {"lr": 0.5, "batch_size": 8}})
     assert {(run.lr, run.batch_size) for run in plan.runs} == {(0.5, 8)}
+    plan = plan_of(hyper={"*": {"lr": 0.5}, "upu": {"lr": 0.1}})
+    assert {(run.algorithm, run.lr) for run in plan.runs} == {("upu", 0.1), ("upu-c", 0.5)}
+    with pytest.raises(UserError, match="hyperparameter of every algorithm 'beta'"):
+        plan_of(hyper={"*": {"beta": 0.1}})
     with pytest.raises(UserError, match="hyperparameter of upu 'bta'"):
         plan_of(hyper={"upu": {"bta": 1}})
 

@@ -39,7 +39,9 @@ def results(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("code", ["import puarena", "import puarena.cli", "from puarena.cli import app; app(['--help'])"])
+@pytest.mark.parametrize(
+    "code", ["import puarena", "import puarena.cli", "from puarena.cli import app; app(['--help'])"]
+)
 def test_nothing_heavy_is_imported(code):
     heavy = ("torch", "pandas", "duckdb", "numpy", "pydantic")
     script = f"try:\n    {code}\nexcept SystemExit: pass\nimport sys; print([m for m in {heavy} if m in sys.modules])"

@@ -1,5 +1,11 @@
-"""Every registered algorithm keeps the contract; a class that breaks a promise is caught."""
+"""Every registered algorithm keeps the contract; a class that breaks a promise is caught.
 
+On a GPU machine ``make test-gpu`` runs the same checks there.
+"""
+
+from dataclasses import replace
+
+import goldens
 import pytest
 import torch
 
@@ -7,10 +13,13 @@ from puarena import algorithms, contract
 from puarena.algorithms import Algorithm, logistic, registry
 
 
+CONFIG = replace(contract.CONFIG, device=goldens.DEVICE)
+
+
 @pytest.mark.parametrize("check", contract.CHECKS)
 @pytest.mark.parametrize("name", algorithms.names("puarena"))
 def test_contract(name, check):
-    contract.CHECKS[check](name)
+    contract.CHECKS[check](name, CONFIG)
 
 
 class _Base(Algorithm):
@@ -70,11 +79,11 @@ class _Breaks(_Base):
 )
 def test_defects_are_caught(cls, check, monkeypatch):
     monkeypatch.setitem(registry._extra, "defect", registry.Entry("defect", cls, False, "plugin"))
-    with pytest.raises(contract.Broken):
-        contract.CHECKS[check]("defect")
+    with pytest.raises(contract.ContractError):
+        contract.CHECKS[check]("defect", CONFIG)
 
 
 def test_the_smallest_algorithm_keeps_the_contract(monkeypatch):
     monkeypatch.setitem(registry._extra, "small", registry.Entry("small", _Base, False, "plugin"))
     for check in contract.CHECKS.values():
-        check("small")
+        check("small", CONFIG)

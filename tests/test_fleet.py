@@ -16,6 +16,7 @@ from puarena.fleet.batches import Cycle
 from puarena.fleet.optim import RunSGD
 from puarena.fleet.steps import Stepper
 from puarena.networks import MLP
+from puarena.networks.mlp import split
 
 CONFIG = FleetConfig(batch_size=16, steps=60, record_every=20)
 
@@ -61,11 +62,11 @@ def test_a_small_set_gives_a_small_batch():
 
 def test_sgd_equals_torch():
     torch.manual_seed(0)
-    for nesterov, decay in ((False, 0.0), (True, 5e-4)):
+    for nesterov, decay in ((False, 0.0), (True, 5e-2)):
         ours = MLP(torch.tensor([5, 6]), 3, hidden=7, dtype=torch.float64)
         lr = torch.tensor([0.1, 0.02], dtype=torch.float64)
         sgd = RunSGD(ours, lr, torch.full((2,), 0.9, dtype=torch.float64), decay, nesterov)
-        theirs = [[p[i].detach().clone().requires_grad_() for p in ours.parameters()] for i in range(2)]
+        theirs = [[p[i].detach().clone().requires_grad_() for p in ours.parts()] for i in range(2)]
         torches = [
             torch.optim.SGD(
                 [{"params": t[0::2], "weight_decay": decay}, {"params": t[1::2]}],
@@ -74,15 +75,15 @@ def test_sgd_equals_torch():
             for i, t in enumerate(theirs)
         ]  # fmt: skip
         for _ in range(4):
-            grads = [torch.randn_like(p) for p in ours.parameters()]
-            sgd.step(grads, torch.tensor(1.0, dtype=torch.float64))
+            grad = torch.randn_like(ours.weight)
+            sgd.step([grad], torch.tensor(1.0, dtype=torch.float64))
             for i, optimiser in enumerate(torches):
-                for parameter, grad in zip(theirs[i], grads, strict=True):
-                    parameter.grad = grad[i].clone()
+                for parameter, part in zip(theirs[i], split(grad, 3, 7), strict=True):
+                    parameter.grad = part[i].clone()
                 optimiser.step()
         for i in range(2):
-            for a, b in zip(ours.parameters(), theirs[i], strict=True):
-                torch.testing.assert_close(a[i], b)
+            for a, b in zip(ours.parts(), theirs[i], strict=True):
+                torch.testing.assert_close(a[i].detach(), b.detach())
 
 
 def test_inactive_rows_keep_parameters_and_momentum():
@@ -99,14 +100,24 @@ def test_inactive_rows_keep_parameters_and_momentum():
 
 def test_the_network_starts_like_a_linear_layer_of_torch():
     net = MLP(torch.arange(50), features=16)
-    for weight, bias, fan_in in ((net.weight_1, net.bias_1, 16), (net.weight_2, net.bias_2, 500)):
-        for values in (weight, bias):
-            assert values.abs().max() <= fan_in**-0.5
-            assert values.std().item() == pytest.approx(fan_in**-0.5 / 3**0.5, rel=0.1)
-    x = torch.randn(50, 8, 16)
-    torch.testing.assert_close(net(x), net.heads(x)[..., 1] - net.heads(x)[..., 0])
-    one = torch.relu(x[3] @ net.weight_1[3] + net.bias_1[3]) @ net.weight_2[3] + net.bias_2[3]
-    torch.testing.assert_close(net(x)[3], one[:, 1] - one[:, 0], rtol=1e-4, atol=1e-5)
+    for part, fan_in in zip(net.parts(), (16, 16, 500, 500), strict=True):
+        assert part.abs().max() <= fan_in**-0.5
+        assert part.std().item() == pytest.approx(fan_in**-0.5 / 3**0.5, rel=0.1)
+
+
+def test_the_network_and_its_gradient():
+    """The written-out gradient is that of the plain formula, rows apart."""
+    torch.manual_seed(1)
+    net = MLP(torch.arange(3), features=5, hidden=11, dtype=torch.float64)
+    x, weight = torch.randn(3, 8, 5, dtype=torch.float64), torch.randn(3, 8, dtype=torch.float64)
+    (got,) = torch.autograd.grad((net(x) * weight).sum(), [net.weight])
+    z = net.heads(x)
+    torch.testing.assert_close(net(x), z[..., 1] - z[..., 0])
+    (want,) = torch.autograd.grad(((z[..., 1] - z[..., 0]) * weight).sum(), [net.weight])
+    torch.testing.assert_close(got, want)
+    weight_1, bias_1, weight_2, bias_2 = net.parts()
+    alone = torch.relu(x[2] @ weight_1[2] + bias_1[2]) @ weight_2[2].T + bias_2[2]
+    torch.testing.assert_close(z[2], alone)
 
 
 def test_records_every_so_often_and_at_the_end():
@@ -189,7 +200,7 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
 
     monkeypatch.setitem(registry._extra, "two-stage", registry.Entry("two-stage", _TwoStage, False, "plugin"))
     f = Fleet(rows("two-stage", 2, data, hidden), replace(CONFIG, steps=70, warmup=30, record_every=25), x)
-    g_before = f.algorithm.g.weight_1.clone()
+    g_before = f.algorithm.g.weight.clone()
     curves = f.train()
     epoch = f.algorithm.setup.epoch
     assert epoch == len(data.u_train) // 16
@@ -201,7 +212,7 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     ]  # fmt: skip
     assert f.algorithm.ramp.item() == pytest.approx(21 / 22)
     assert f.algorithm.seen.sum(-1).tolist() == [1600.0, 1600.0]
-    assert not torch.equal(g_before, f.algorithm.g.weight_1)
+    assert not torch.equal(g_before, f.algorithm.g.weight)
 
 
 def test_a_name_the_algorithm_lacks_is_refused():

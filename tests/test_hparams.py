@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from goldens import cases, close
 
+from goldens import cases, close
 from puarena.algorithms import Choice, Hyper, LogUniform
 from puarena.bench import hparams
 

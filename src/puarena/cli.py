@@ -108,7 +108,7 @@ def demo(out: Out = Path("puarena-demo"), device: Device = "auto") -> None:
     """Run every algorithm on handwritten digits: a table in a minute or two, without network access."""
     from puarena import report
 
-    _execute(_spec("demo", None, {}, {}), out, device, None, f"puarena demo --out {out}")
+    outcome = _execute(_spec("demo", None, {}, {}), out, device, None, f"'puarena demo --out {out}'")
     report.to_terminal(report.table(out))
     page = out / "page.html"
     report.write_page(out, page)
@@ -117,6 +117,7 @@ def demo(out: Out = Path("puarena-demo"), device: Device = "auto") -> None:
         "Next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes here,\n"
         "'puarena list algorithms' what the rows are."
     )
+    raise typer.Exit(1 if outcome.failures else 0)
 
 
 @app.command("list")
@@ -164,7 +165,7 @@ def plan(
         typer.echo(json.dumps(summary))
         return
     typer.echo(
-        f"{made.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps in all, "
+        f"{made.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps; "
         f"about {spoken(summary['seconds'])} on this machine"
     )
 
@@ -190,8 +191,9 @@ def run(
     """Run what is missing of an experiment, and nothing else."""
     lists = _lists(algorithms, datasets, cases, settings, rates, priors)
     spec = _spec(source, plugin, lists, {"splits": splits, "configs": configs, "steps": steps, "seed": seed})
-    _execute(spec, out, device, data, "the same command")
+    outcome = _execute(spec, out, device, data, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
+    raise typer.Exit(1 if outcome.failures else 0)
 
 
 @app.command()
@@ -249,7 +251,7 @@ def _notes(notes: Iterable[str]) -> None:
 
 
 def _execute(spec: Spec, out: Path, device: str, data: Path | None, again: str) -> Outcome:
-    """Run a spec with live progress; end the command if it was interrupted or fleets failed."""
+    """Run a spec with live progress and say what failed; an interrupt ends the command."""
     from puarena.bench.execute import run as execute
     from puarena.bench.progress import for_terminal
 
@@ -265,7 +267,6 @@ def _execute(spec: Spec, out: Path, device: str, data: Path | None, again: str) 
         typer.echo(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}", err=True)
     if outcome.failures:
         typer.echo(f"run {again} to try the failed fleets again", err=True)
-        raise typer.Exit(1)
     return outcome
 
 

@@ -16,7 +16,7 @@ The smallest algorithm is a class with a name and an ``objective``::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -83,7 +83,8 @@ class Setup:
     batch_u: int
     steps: int = 20_000
     calibration: tuple[str, ...] = ()  # per run: "none", "weighted" or "batch-union"
-    hyper: dict[str, Sequence[Any]] = field(default_factory=dict)  # per run
+    hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # per run
+    dtype: torch.dtype | None = None  # of the algorithm's tensors if not the prior's: counts need a prior in float64
 
     @property
     def runs(self) -> int:
@@ -153,9 +154,10 @@ class Algorithm(nn.Module):
         super().__init__()
         self.setup = setup
         self._options: dict[str, tuple[str, ...]] = {}
-        for name in ("prior", "shifted_prior", "rate", "one_sample"):
-            self.register_buffer(name, getattr(setup, name))
-        like = setup.prior
+        for name in ("prior", "shifted_prior", "rate"):
+            self.register_buffer(name, getattr(setup, name).to(setup.dtype or setup.prior.dtype))
+        self.register_buffer("one_sample", setup.one_sample)
+        like = self.prior
         kinds = setup.calibration or ("none",) * setup.runs
         union = setup.batch_p / (setup.batch_p + setup.batch_u)
         weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, setup.rate.tolist(), strict=True)]
@@ -184,10 +186,14 @@ class Algorithm(nn.Module):
 
     @classmethod
     def hypers(cls) -> dict[str, Hyper]:
-        """Return the declared hyperparameters by name, base classes first."""
+        """Return the declared hyperparameters by name, base classes first; a plain value in a subclass fixes one."""
         found: dict[str, Hyper] = {}
         for base in reversed(cls.__mro__):
-            found.update({k: v for k, v in vars(base).items() if isinstance(v, Hyper)})
+            for name, value in vars(base).items():
+                if isinstance(value, Hyper):
+                    found[name] = value
+                else:
+                    found.pop(name, None)
         return found
 
     def attach(self, build: Callable[[str], nn.Module]) -> None:
@@ -245,10 +251,14 @@ class Algorithm(nn.Module):
         """Average over the marginal: ``mean_U`` for a plain run, ``(1-w) mean_U + w mean_P`` for a calibrated one."""
         return (1 - self.w) * g_u.mean(-1) + self.w * g_p.mean(-1)
 
-    def unlabeled_prior_of_runs(self) -> Tensor:
-        """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it)."""
+    def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
+        """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it).
+
+        ``exact``: as it was handed over (in float64 by the engine), to count with (``losses.count``).
+        """
         shifted = [choice == "pi-bar" for choice in self._options["unlabeled_prior"]]
-        return torch.where(torch.tensor(shifted, device=self.prior.device), self.shifted_prior, self.prior)
+        source = self.setup if exact else self
+        return torch.where(torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior)
 
 
 __all__ = ["Algorithm", "Batch", "Draws", "Hyper", "Passes", "Phase", "Setup", "Update", "col"]

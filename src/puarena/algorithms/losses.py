@@ -54,3 +54,8 @@ def mixup(x: Tensor, partner: Tensor, lam: Tensor) -> Tensor:
 def pick(x: Tensor, index: Tensor) -> Tensor:
     """Return the members of ``x`` (``[runs, n, …]``) at ``index`` (``[runs, k]``), run by run."""
     return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(-1, -1, *x.shape[2:]))
+
+
+def count(share: Tensor, n: int) -> Tensor:
+    """Return ``floor(share n)`` as int64, in double precision and guarded against rounding; ``share`` in float64."""
+    return (share.double() * n + 1e-9).long()

@@ -3,22 +3,18 @@
 Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator. NeurIPS 2017.
 """
 
-import torch
+from typing import Any
+
 from torch import Tensor
 
 from puarena.algorithms.base import Algorithm, Hyper
 from puarena.algorithms.losses import logistic
 
 
-class NNPU(Algorithm):
-    """``prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)``."""
+class NonNegativeRisk(Algorithm):
+    """Mixin: ``prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)``, here with tolerance 0."""
 
-    name, title = "nnpu", "nnPU"
-    paper = "Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator, NeurIPS 2017"
-    setting, calibrates = "two-sample", True
-    differs = "The plain form is the published code's (its beta is fixed at 0); its calibrated form is the batch union."
-
-    beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall")
+    beta: Any = 0.0
 
     def risk_parts(self, f_p: Tensor, f_u: Tensor) -> tuple[Tensor, Tensor]:
         """Return the positive and the negative part of the unbiased risk."""
@@ -28,4 +24,17 @@ class NNPU(Algorithm):
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the clamped risk."""
         positive, negative = self.risk_parts(f_p, f_u)
-        return positive + torch.maximum(negative, -self.beta)
+        return positive + negative.clamp_min(-self.beta)
+
+
+class NNPU(NonNegativeRisk):
+    """``prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)``."""
+
+    name, title = "nnpu", "nnPU"
+    paper = (
+        "Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator, NeurIPS 2017"
+    )
+    setting, calibrates = "two-sample", True
+    differs = "The plain form is the published code's (its beta is fixed at 0); its calibrated form is the batch union."
+
+    beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall")

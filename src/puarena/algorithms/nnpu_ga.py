@@ -3,14 +3,30 @@
 Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator. NeurIPS 2017.
 """
 
+from typing import Any
+
 from torch import Tensor
 
 from puarena.algorithms.base import Batch, Hyper
 from puarena.algorithms.losses import ascent_step, with_value
-from puarena.algorithms.nnpu import NNPU
+from puarena.algorithms.nnpu import NNPU, NonNegativeRisk
 
 
-class NNPUGA(NNPU):
+class AscentStep(NonNegativeRisk):
+    """Mixin: the step of Algorithm 1, for the algorithms that train or begin with it (tolerance 0, scale 1)."""
+
+    gamma: Any = 1.0
+
+    def surrogate(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Return what the step differentiates."""
+        return ascent_step(*self.risk_parts(f_p, f_u), self.beta, self.gamma)
+
+    def ascent(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Step on the surrogate, report the clamped risk."""
+        return with_value(self.surrogate(f_p, f_u), self.objective(f_p, f_u))
+
+
+class NNPUGA(AscentStep, NNPU):
     """nnPU whose step un-learns the negative part, alone, where that part fell below the tolerance."""
 
     name, title = "nnpu-ga", "nnPU-GA"
@@ -21,11 +37,6 @@ class NNPUGA(NNPU):
 
     gamma = Hyper(1.0, "scale of the ascent step, 0 to 1")
 
-    def surrogate(self, f_p: Tensor, f_u: Tensor) -> Tensor:
-        """Return what the step differentiates."""
-        return ascent_step(*self.risk_parts(f_p, f_u), self.beta, self.gamma)
-
     def loss(self, batch: Batch) -> Tensor:
-        """Step on the surrogate, report the clamped risk."""
-        f_p, f_u = batch.split(self.f(batch.x))
-        return with_value(self.surrogate(f_p, f_u), self.objective(f_p, f_u))
+        """Take the ascent step."""
+        return self.ascent(*batch.split(self.f(batch.x)))

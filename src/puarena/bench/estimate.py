@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from puarena.bench.plan import MAX_RUNS, FleetSpec, Plan, group, run_steps
 from puarena.data import HiddenLabels, PUData
 
 BUDGET = 2.5  # seconds for all probes together
+PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
 PROBE = "nnpu"  # whose step has cost 1
 WRITING = 0.05  # seconds to store one fleet
 
@@ -29,6 +29,11 @@ class Shape:
     test: int
     batch_size: int
     network: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What is probed apart: the other sizes only change how long a record takes, and little."""
+        return self.features, self.batch_size, self.network
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,18 @@ def summarise(plan: Plan, device: str = "auto") -> dict[str, Any]:
 
 
 def estimate(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
-    """Seconds to train, evaluate and store these fleets here, from a probe of each shape at its usual fleet size."""
-    shapes = [shape_of(plan, stack) for stack in fleets]
-    usual: dict[Shape, Counter[int]] = {}
-    for stack, shape in zip(fleets, shapes, strict=True):
-        usual.setdefault(shape, Counter())[len(stack.runs)] += 1
+    """Seconds to train, evaluate and store these fleets here, from a probe of every input size and batch size."""
+    shapes: dict[tuple[Any, ...], Shape] = {}
+    sizes: dict[tuple[Any, ...], int] = {}
+    for stack in fleets:
+        shape = shape_of(plan, stack)
+        shapes.setdefault(shape.key, shape)
+        sizes[shape.key] = max(sizes.get(shape.key, 0), len(stack.runs))
     speeds = {
-        shape: probe(shape, counts.most_common(1)[0][0], device, BUDGET / len(usual)) for shape, counts in usual.items()
+        key: probe(shape, min(sizes[key], PROBED[device]), device, BUDGET / len(shapes))
+        for key, shape in shapes.items()
     }
-    return sum(_seconds(stack, speeds[shape]) for stack, shape in zip(fleets, shapes, strict=True))
+    return sum(_seconds(stack, speeds[shape_of(plan, stack).key]) for stack in fleets)
 
 
 def _seconds(stack: FleetSpec, speed: Speed) -> float:
@@ -97,11 +105,10 @@ def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
         return max(time.perf_counter() - began - float(seconds[-1]), 0.0), float(np.median(np.diff(seconds)))
 
     began = time.perf_counter()
-    timed(2, 1)  # the first steps of a process are slow
     start, one = timed(4, 1)  # a step and a record
     left = budget - (time.perf_counter() - began)
-    count = int(np.clip(left / max(3 * one, 1e-9), 4, 100))
-    _, many = timed(3 * count, count)  # so many steps and a record
+    count = int(np.clip(left / max(2 * one, 1e-9), 4, 100))
+    _, many = timed(2 * count, count)  # so many steps and a record
     step = max((many - one) / (count - 1), 0.2 * many / count)
     return Speed(start, step, max(one - step, 0.0), runs)
 

@@ -12,7 +12,7 @@ from typing import Any
 from puarena import algorithms, data
 from puarena.bench import hparams
 from puarena.bench.identity import digest, file_digest
-from puarena.bench.spec import Spec, is_path
+from puarena.bench.spec import EVERY, Spec, is_path
 from puarena.data import Problem
 from puarena.errors import UserError, nearest, unknown
 
@@ -129,7 +129,11 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     """All splits and configurations of one algorithm on one problem."""
     entry = algorithms.get(algorithm)
     hypers = entry.cls.hypers()
-    fixed = dict(spec.hyper.get(algorithm, {}))
+    common = spec.hyper.get(EVERY, {})
+    for name in common:
+        if name not in OPTIMISER:
+            raise unknown("hyperparameter of every algorithm", name, OPTIMISER)
+    fixed = {**common, **spec.hyper.get(algorithm, {})}
     for name in fixed:
         if name not in hypers and name not in OPTIMISER:
             raise unknown(f"hyperparameter of {algorithm}", name, [*hypers, *OPTIMISER])

@@ -18,6 +18,7 @@ from puarena.errors import UserError, nearest, unknown
 
 Setting = Literal["os", "ts"]
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
+EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors")
 
 
@@ -72,7 +73,7 @@ class Spec(BaseModel):
     calibration: Literal["weighted", "batch-union"] = Field(default="weighted", description="form of the -c algorithms")
     profile: Literal["definition"] = Field(default="definition", description="whose choices: the definitions'")
     hyper: dict[str, dict[str, Any]] = Field(
-        default={}, description="fixed values: {algorithm: {hyperparameter: value}}"
+        default={}, description="fixed values: {algorithm, or * for every one: {hyperparameter: value}}"
     )
     plugins: tuple[str, ...] = Field(default=(), description="Python files with algorithms of your own")
 
@@ -173,7 +174,7 @@ class Spec(BaseModel):
         names: list[str] = []
         for name in self.algorithms:
             names += [*builtin_algorithms(), *own] if name == ALL else [name]
-        for name in {*names, *self.hyper}:
+        for name in {*names, *self.hyper} - {EVERY}:
             algorithms.get(name)
         for problem in self.problems:
             data.info(problem.dataset)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from puarena.networks import RunNetwork
 
 
 def _like(per_run: Tensor, parameter: Tensor) -> Tensor:
@@ -15,38 +17,33 @@ def _like(per_run: Tensor, parameter: Tensor) -> Tensor:
 class RunSGD:
     """The update of ``torch.optim.SGD``, with one learning rate per run and rows that can be left alone.
 
-    Weight decay acts on weights only: not on biases and normalisation, whose shape is a single row per run.
+    Weight decay acts where the network's ``decays()`` says: one mask per parameter.
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        lr: Tensor,
-        momentum: Tensor,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
+        self, network: RunNetwork, lr: Tensor, momentum: Tensor, weight_decay: float = 0.0, nesterov: bool = False
     ) -> None:
         self.parameters = list(network.parameters())
         self.buffers = [torch.zeros_like(p) for p in self.parameters]
-        self.lr, self.momentum = lr, momentum
-        self.nesterov = nesterov
-        self.decay = [weight_decay if name.split(".")[-1].startswith("weight") else 0.0 for name, _ in network.named_parameters()]
+        self.lr, self.momentum, self.nesterov = lr, momentum, nesterov
+        self.decays = [mask * weight_decay for mask in network.decays()] if weight_decay else []
 
     @torch.no_grad()
-    def step(self, grads: Iterable[Tensor], factor: Tensor, active: Tensor | None = None) -> None:
+    def step(self, grads: Sequence[Tensor], factor: Tensor, active: Tensor | None = None) -> None:
         """Apply one update; ``factor`` scales the learning rate, rows where ``active`` is False stay as they are."""
         rate = -self.lr * factor
+        if self.decays:
+            grads = [g.addcmul(p, d) for g, p, d in zip(grads, self.parameters, self.decays, strict=True)]
         if active is not None:
             rate = torch.where(active, rate, torch.zeros_like(rate))
-        for p, g, buffer, decay in zip(self.parameters, grads, self.buffers, self.decay, strict=True):
-            if decay:
-                g = g.add(p, alpha=decay)
-            moved = torch.mul(buffer, _like(self.momentum, p)).add_(g)
-            if active is not None:
-                moved = torch.where(_like(active, p), moved, buffer)
-            buffer.copy_(moved)
-            direction = g + buffer * _like(self.momentum, p) if self.nesterov else buffer
-            p.addcmul_(direction, _like(rate, p))
+            kept = [buffer.clone() for buffer in self.buffers]
+        for p, g, buffer in zip(self.parameters, grads, self.buffers, strict=True):
+            momentum = _like(self.momentum, p)
+            buffer.mul_(momentum).add_(g)
+            p.addcmul_(torch.addcmul(g, buffer, momentum) if self.nesterov else buffer, _like(rate, p))
+        if active is not None:
+            for p, buffer, old in zip(self.parameters, self.buffers, kept, strict=True):
+                torch.where(_like(active, p), buffer, old, out=buffer)
 
     @torch.no_grad()
     def freeze(self, rows: Tensor) -> None:

@@ -14,14 +14,15 @@ _WIDTH = 512  # activations per example that a chunk is sized for, beside its fe
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Switch a module to evaluation mode and back, without gradients."""
-    was = module.training
+    """Switch a module to evaluation mode and every part of it back to its own, without gradients."""
+    was = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        module.train(was)
+        for part, training in was:
+            part.training = training
 
 
 def over(features: Tensor, index: Tensor, function: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

@@ -35,6 +35,7 @@ class FleetConfig:
     network: str = "mlp"
     device: str = "cpu"
     dtype: str = "float32"
+    capture: bool = True  # on CUDA: replay captured steps
     weak: str | None = None  # view of the training inputs (``data.views``); None leaves them as they are
     strong: str | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
 

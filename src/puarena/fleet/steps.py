@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from puarena.algorithms import Batch, Phase
+from puarena.fleet.capture import Replay
 from puarena.random import Draws
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Stepper:
         self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
         self.block: dict[str, Tensor] = {}
+        capture = fleet.config.capture and fleet.device.type == "cuda"
+        self.replay = Replay(self.step, fleet.rows[0].algorithm, capture)
         self.trained = {
             update: [(name, list(getattr(fleet.algorithm, name).parameters())) for name in update.trains]
             for update in phase.updates
@@ -35,8 +38,7 @@ class Stepper:
         """Do ``count`` steps after the ``done`` steps of this phase; return ``count``."""
         self.fill(done, count)
         self.cursor.zero_()
-        for _ in range(count):
-            self.step()
+        self.replay(count)
         return count
 
     def fill(self, done: int, count: int) -> None:
@@ -55,7 +57,18 @@ class Stepper:
         for name in {"lr", *plans[0]}:
             numbers = [plan.get(name, 1.0) for plan in plans]
             block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
-        self.block = block
+        if self.replay.capture:
+            self._keep(block, count)
+        else:
+            self.block = block
+
+    def _keep(self, block: dict[str, Tensor], count: int) -> None:
+        """Copy a block to where the captured step reads it; room for the longest block is made at the first."""
+        longest = min(self.fleet.config.record_every, self.steps)
+        if not self.block:
+            self.block = {name: values.new_zeros(longest, *values.shape[1:]) for name, values in block.items()}
+        for name, values in block.items():
+            self.block[name][:count].copy_(values)
 
     def _take(self) -> Batch:
         """Gather the batch at the cursor."""

@@ -1,4 +1,4 @@
-"""How a model is chosen: validation criteria over ``[runs, n]`` outputs, each ``-> [runs]`` in float64, higher is better.
+"""How a model is chosen: criteria over ``[runs, n]`` validation outputs, ``-> [runs]`` in float64, higher is better.
 
 PA and PAUC see positive and unlabeled validation points only. OA is the oracle: it alone is handed true labels.
 """

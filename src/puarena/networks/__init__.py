@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from puarena.errors import unknown
+from puarena.networks.base import RunNetwork
 from puarena.networks.mlp import MLP
 
-NETWORKS: dict[str, Callable[..., nn.Module]] = {"mlp": MLP}
+NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP}
 
 
-def build(name: str, seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: torch.dtype) -> nn.Module:
+def build(name: str, seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: torch.dtype) -> RunNetwork:
     """Build a network for inputs of ``shape``, one copy per seed, initialised from the stream ``stream``."""
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
@@ -26,4 +27,4 @@ def build(name: str, seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: 
     return NETWORKS[name](seeds, features, stream=f"init:{stream}", dtype=dtype)
 
 
-__all__ = ["MLP", "NETWORKS", "build"]
+__all__ = ["MLP", "NETWORKS", "RunNetwork", "build"]

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from puarena import random
+from puarena.networks.base import RunNetwork
+
+Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class _Logit(torch.autograd.Function):
@@ -18,31 +21,45 @@ class _Logit(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight_1: Tensor, bias_1: Tensor, weight_2: Tensor, bias_2: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, theta: Tensor, hidden_units: int) -> Tensor:
+        weight_1, bias_1, weight_2, bias_2 = split(theta, x.shape[-1], hidden_units)
         hidden = torch.baddbmm(bias_1, x, weight_1).relu_()
-        readout = weight_2[..., 1] - weight_2[..., 0]
-        ctx.save_for_backward(x, hidden, readout)
+        readout = weight_2[:, 1] - weight_2[:, 0]
+        ctx.save_for_backward(x, hidden, readout, theta)
         return (hidden * readout.unsqueeze(1)).sum(-1) + (bias_2[..., 1] - bias_2[..., 0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,) = grads
-        x, hidden, readout = ctx.saved_tensors
+        x, hidden, readout, theta = ctx.saved_tensors
         g_hidden = torch.ops.aten.threshold_backward(g.unsqueeze(-1) * readout.unsqueeze(1), hidden, 0)
-        g_readout = torch.bmm(g.unsqueeze(1), hidden).squeeze(1)
-        g_bias = g.sum(-1)[:, None, None]
-        return (
-            None,  # inputs are data
-            torch.bmm(x.transpose(1, 2), g_hidden),
-            g_hidden.sum(1, keepdim=True),
-            torch.stack([-g_readout, g_readout], -1),
-            torch.cat([-g_bias, g_bias], -1),
-        )
+        out = torch.empty_like(theta)
+        g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, x.shape[-1], hidden.shape[-1])
+        torch.bmm(x.transpose(1, 2), g_hidden, out=g_weight_1)
+        torch.sum(g_hidden, 1, keepdim=True, out=g_bias_1)
+        torch.bmm(g.unsqueeze(1), hidden, out=g_weight_2[:, 1:])
+        torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
+        torch.sum(g, -1, out=g_bias_2[:, 0, 1])
+        torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
+        return None, out, None  # inputs are data
 
 
-class MLP(nn.Module):
+def split(theta: Tensor, features: int, hidden: int) -> Parts:
+    """Return views of ``theta``: ``[runs, features, hidden]``, ``[runs, 1, hidden]``, ``[runs, 2, hidden]``, ``[runs, 1, 2]``.
+    """
+    runs, a, b = len(theta), features * hidden, (features + 1) * hidden
+    return (
+        theta[:, :a].view(runs, features, hidden),
+        theta[:, a:b].view(runs, 1, hidden),
+        theta[:, b : b + 2 * hidden].view(runs, 2, hidden),
+        theta[:, b + 2 * hidden :].view(runs, 1, 2),
+    )
+
+
+class MLP(RunNetwork):
     """A stack of independent perceptrons: ``[runs, batch, features] -> [runs, batch]`` logits.
 
+    All weights of a run lie in one row of ``weight``, so that an update is a few operations on one tensor.
     Weights and biases start uniform in ``±1/sqrt(fan_in)`` like PyTorch's linear layer, each run from its own seed.
     """
 
@@ -55,21 +72,31 @@ class MLP(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
+        self.features, self.hidden = features, hidden
+        size = (features + 3) * hidden + 2
+        theta = 2 * random.uniform(seeds, stream, (size,), dtype=torch.float64) - 1
+        for part, fan_in in zip(split(theta, features, hidden), (features, features, hidden, hidden), strict=True):
+            part.mul_(fan_in**-0.5)
+        self.weight = nn.Parameter(theta.to(dtype))
 
-        def start(name: str, fan_in: int, *shape: int) -> nn.Parameter:
-            u = random.uniform(seeds, f"{stream}:{name}", shape, dtype=torch.float64)
-            return nn.Parameter(((2 * u - 1) * fan_in**-0.5).to(dtype))
+    def parts(self) -> Parts:
+        """Return views of the first layer's weights and biases and the second's, as ``split`` says."""
+        return split(self.weight, self.features, self.hidden)
 
-        self.weight_1 = start("weight_1", features, features, hidden)
-        self.bias_1 = start("bias_1", features, 1, hidden)
-        self.weight_2 = start("weight_2", hidden, hidden, 2)
-        self.bias_2 = start("bias_2", hidden, 1, 2)
+    def decays(self) -> list[Tensor]:
+        """Return where weight decay acts, one mask per parameter: on weights, not on biases."""
+        mask = torch.ones_like(self.weight[:1])
+        _, bias_1, _, bias_2 = split(mask, self.features, self.hidden)
+        bias_1.zero_()
+        bias_2.zero_()
+        return [mask]
 
     def heads(self, x: Tensor) -> Tensor:
         """Return both outputs, ``[runs, batch, 2]``."""
-        hidden = torch.baddbmm(self.bias_1, x, self.weight_1).relu()
-        return torch.baddbmm(self.bias_2, hidden, self.weight_2)
+        weight_1, bias_1, weight_2, bias_2 = self.parts()
+        hidden = torch.baddbmm(bias_1, x, weight_1).relu()
+        return torch.baddbmm(bias_2, hidden, weight_2.transpose(1, 2))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
-        return _Logit.apply(x, self.weight_1, self.bias_1, self.weight_2, self.bias_2)
+        return _Logit.apply(x, self.weight, self.hidden)

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from puarena.algorithms.base import Algorithm
 
 
+class SecondOutput(nn.Module):
+    """A network seen through its raw second output ``z1``."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``z1``."""
+        return self.network.heads(x)[..., 1]
+
+
 class Released(Algorithm):
     """Mixin: AUC and PAUC rank by the raw second output ``z1`` instead of ``f = z1 - z0``."""
 
-    def predictor(self) -> nn.Module:
+    def predictor(self) -> Any:
         """Return the network that predicts."""
         return self.f
 

@@ -1,0 +1,55 @@
+"""Count Loss: the number of positives among the unlabeled should follow its binomial law.
+
+Shukla, Zeng, Ahmed, Van den Broeck: A unified approach to count-based weakly supervised learning. NeurIPS 2023.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from puarena.algorithms.base import Algorithm, Hyper
+from puarena.algorithms.counting import log_count_law, nearest_count
+from puarena.algorithms.losses import col, logistic
+
+
+class CountLoss(Algorithm):
+    """``mean_P l+ + KL(Binomial(n, prior) || Q) / (n + 1)``, Q the law of the number of positives among n unlabeled.
+
+    With ``form = exact`` the penalty is ``-log Q(round(n prior))``.
+    """
+
+    name, title = "count-loss", "Count Loss"
+    paper = (
+        "Shukla, Zeng, Ahmed, Van den Broeck: "
+        "A unified approach to count-based weakly supervised learning, NeurIPS 2023"
+    )
+    setting = "two-sample"
+    cost = 1.5
+    differs = (
+        "The published code runs the exact-count form with int(n prior) positives, on a probability scale with 1e-6 "
+        "added to the normaliser, clips the gradient's norm at 10 and skips steps whose loss is NaN."
+    )
+
+    form = Hyper("kl", "penalty: the whole law of the count, or its expected value alone", choices=("kl", "exact"))
+    unlabeled_prior = Hyper("pi", "prior of the unlabeled batch: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+
+    goal: Tensor  # [runs, n + 1]: weights of -log Q(k)
+    least: Tensor  # [runs]: added so that the KL form's minimum is zero
+
+    def prepare(self) -> None:
+        """Write both forms as ``least - sum_k goal(k) log Q(k)``; in double precision, ``0 log 0 = 0``."""
+        n = self.setup.batch_u
+        share = self.unlabeled_prior_of_runs(exact=True).double().clamp(0, 1)
+        k = torch.arange(n + 1, dtype=torch.float64, device=share.device)
+        ways = torch.lgamma(k.new_tensor(n + 1)) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+        binomial = (ways + torch.xlogy(k, col(share)) + torch.xlogy(n - k, 1 - col(share))).exp()
+        exact = torch.tensor([form == "exact" for form in self.form], device=share.device)
+        expected = one_hot(nearest_count(share, n), n + 1)
+        goal = torch.where(col(exact), expected, binomial / (n + 1))
+        least = torch.where(exact, 0.0, torch.xlogy(binomial, binomial).sum(-1) / (n + 1))
+        self.state("goal", goal.to(self.prior.dtype))
+        self.state("least", least.to(self.prior.dtype))
+
+    def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """Return the positive risk plus the penalty on the count."""
+        return logistic(f_p, +1).mean(-1) + self.least - (self.goal * log_count_law(f_u)).sum(-1)

@@ -1,0 +1,43 @@
+"""GLWS: a general framework for learning from weak supervision; for PU data, expectation-maximisation on counts.
+
+Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: A general framework for learning from weak supervision.
+ICML 2024.
+"""
+
+from torch import Tensor
+
+from puarena.algorithms.base import Algorithm, Hyper
+from puarena.algorithms.counting import posterior_given_count
+from puarena.algorithms.losses import count, cross_entropy, logistic
+
+
+class GLWS(Algorithm):
+    """``mean_P l+ + mean_U [q l+ + (1-q) l-]``, ``q_i = p(y_i = 1 | int(n prior) of the n unlabeled are positive)``."""
+
+    name, title = "glws", "GLWS"
+    paper = (
+        "Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: "
+        "A general framework for learning from weak supervision, ICML 2024"
+    )
+    setting = "two-sample"
+    cost = 1.6
+    differs = (
+        "In the published automaton the state 'last positive just read' emits the negative probability on the way back "
+        "(at all positions but the last), so its q are not the conditional probabilities."
+    )
+
+    unlabeled_prior = Hyper("pi", "prior of the unlabeled batch: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+
+    m: Tensor  # [runs]: positives in the unlabeled batch
+
+    def prepare(self) -> None:
+        """Count the positives of a batch."""
+        self.state("m", count(self.unlabeled_prior_of_runs(exact=True).clamp(0, 1), self.setup.batch_u))
+
+    def posterior(self, f_u: Tensor) -> Tensor:
+        """E-step: return ``q``, without gradient."""
+        return posterior_given_count(f_u, self.m)
+
+    def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
+        """M-step: return the risk with targets ``q``."""
+        return logistic(f_p, +1).mean(-1) + cross_entropy(f_u, self.posterior(f_u)).mean(-1)

@@ -1,0 +1,58 @@
+"""P3MIX-E: partially positive mixup with early-learning regularisation.
+
+Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled learning. ICLR 2022.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from puarena.algorithms.averages import ema_, frozen_copy
+from puarena.algorithms.base import Batch, Hyper, Passes, Phase
+from puarena.algorithms.p3mix import CLIP, P3Mix
+
+
+class P3MixE(P3Mix):
+    """``mean_P CE + mean_U CE + w_ent mean H + w_early mean log(1 - [e p + (1-e)(1-p)])`` on mixed points.
+
+    ``e`` mixes a teacher's probabilities. Partners: positives near the boundary for unlabeled points in doubt
+    (``e = 1``), any member of the batch for the others. All outputs saturating to one side is a known attractor.
+    """
+
+    name, title = "p3mix-e", "P3MIX-E"
+    cost = 2.0
+
+    w_early = Hyper(5.0, "weight of the early-learning term")
+
+    teacher: nn.Module
+
+    def prepare(self) -> None:
+        """Start the teacher from the initial weights."""
+        self.teacher = frozen_copy(self.f)
+
+    def labels(self, batch: Batch, target_u: Tensor) -> Tensor:
+        """Put the teacher's probabilities beside the targets."""
+        with torch.no_grad():
+            taught = torch.sigmoid(self.teacher(batch.x)).unsqueeze(-1)
+        return torch.cat([super().labels(batch, target_u), taught], -1)
+
+    def early_learning(self, f: Tensor, e: Tensor) -> Tensor:
+        """Return ``mean log(e (1-p) + (1-e) p)``, probabilities clipped at 1e-4."""
+        f = f.clamp(-CLIP, CLIP)
+        return (e * torch.sigmoid(-f) + (1 - e) * torch.sigmoid(f)).log().mean(-1)
+
+    def risk(self, f_p: Tensor, f_u: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss from mixed logits and mixed labels."""
+        early = self.early_learning(torch.cat([f_p, f_u], -1), labels[..., 1])
+        return super().risk(f_p, f_u, labels) + self.w_early * early
+
+    @staticmethod
+    def decay(epoch: int) -> float:
+        """Return the teacher's decay at the end of epoch 0, 1, …; the first update copies the network."""
+        return min(1 - 1 / (epoch + 1), 0.997)
+
+    def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
+        """Move the teacher at the end of every epoch."""
+        done = self.epochs_done(phase, epoch)
+        if done > 0:
+            ema_(self.teacher, self.f, self.decay(done - 1))
+        super().on_epoch(phase, epoch, passes)

@@ -1,0 +1,80 @@
+"""PUbN without biased negatives ("PUbN\\N").
+
+Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data. ICML 2019.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from puarena.algorithms.base import Batch, Hyper, Passes, Phase, Update, col
+from puarena.algorithms.hyper import Choice
+from puarena.algorithms.losses import logistic
+from puarena.algorithms.nnpu_ga import AscentStep
+
+
+def quantile(values: Tensor, level: Tensor) -> Tensor:
+    """Return the quantile of every run at its own level (``[runs]``), with linear interpolation."""
+    place = level.double().clamp(0, 1) * (values.shape[-1] - 1)
+    below = place.long().clamp_max(max(values.shape[-1] - 2, 0))
+    ordered = values.sort(-1).values
+    low, high = (ordered.gather(-1, col(i)).squeeze(-1) for i in (below, (below + 1).clamp_max(values.shape[-1] - 1)))
+    return torch.lerp(low, high, (place - below).to(values.dtype))
+
+
+class PUbN(AscentStep):
+    """``prior mean_P[l+ + 1(sigma > eta) (1-sigma)/sigma l-] + mean_U[1(sigma <= eta) (1-sigma) l-]``.
+
+    ``sigma``, the positive posterior, comes from a first network trained with nnPU-GA steps; ``eta`` is its quantile
+    over U at the level ``tau (1 - prior)``: a share ``tau`` of the expected negatives count as such.
+    """
+
+    name, title = "pubn", "PUbN"
+    paper = "Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data, ICML 2019"
+    setting = "two-sample"
+    networks = ("g", "f")
+    phases = (Phase("sigma", (Update("sigma_loss", ("g",)),), extra=True, selectable=False), Phase())
+    differs = (
+        "The published code has one stage: sigma is the current output, eta the largest one in the batch, and the "
+        "correction of the positive term enters with a minus sign."
+    )
+
+    tau = Hyper(0.5, "share of the expected negatives that is used as negatives", search=Choice((0.5, 0.7, 0.9)))
+    rho = 0.0  # weight of biased negatives, of which there are none
+
+    g: nn.Module
+    sigma_p: Tensor
+    sigma_u: Tensor
+    eta: Tensor
+
+    def prepare(self) -> None:
+        """Create the posterior of every training point and its cut-off."""
+        self.state("sigma_p", self.prior.new_zeros(self.setup.runs, self.setup.n_p))
+        self.state("sigma_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
+        self.state("eta", torch.zeros_like(self.prior))
+
+    def sigma_loss(self, batch: Batch) -> Tensor:
+        """First stage: train g to give the positive posterior."""
+        return self.ascent(*batch.split(self.g(batch.x)))
+
+    def level(self) -> Tensor:
+        """Return which quantile of sigma over U is the cut-off."""
+        return self.tau * (1 - self.prior - self.rho)
+
+    def on_phase(self, phase: Phase, passes: Passes) -> None:
+        """At the switch: store sigma and its cut-off."""
+        if phase.name == "main":
+            self.sigma_p.copy_(passes.p(self.g).sigmoid())
+            self.sigma_u.copy_(passes.u(self.g).sigmoid())
+            self.eta.copy_(quantile(self.sigma_u, self.level()))
+
+    def weighted_risk(self, f_p: Tensor, f_u: Tensor, sigma_p: Tensor, sigma_u: Tensor, eta: Tensor) -> Tensor:
+        """Return the risk of the second stage."""
+        odds = (1 - sigma_p) / sigma_p.clamp_min(1e-4)
+        positive = logistic(f_p, +1) + (sigma_p > col(eta)) * odds * logistic(f_p, -1)
+        negative = (sigma_u <= col(eta)) * (1 - sigma_u) * logistic(f_u, -1)
+        return self.prior * positive.mean(-1) + negative.mean(-1)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Second stage: train f with the weights of the frozen g."""
+        sigma_p, sigma_u = self.sigma_p.gather(1, batch.i_p), self.sigma_u.gather(1, batch.i_u)
+        return self.weighted_risk(*batch.split(self.f(batch.x)), sigma_p, sigma_u, self.eta)

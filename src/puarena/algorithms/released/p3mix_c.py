@@ -1,0 +1,10 @@
+"""P3MIX-C as released; its ranking in training mode differs with batch normalisation only, and is not reproduced."""
+
+from puarena.algorithms.p3mix_c import P3MixC
+from puarena.algorithms.released.common import Released
+
+
+class P3MixCReleased(Released, P3MixC):
+    """P3MIX-C, scores ranked by the raw second output."""
+
+    name = "p3mix-c@released"

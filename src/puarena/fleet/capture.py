@@ -1,0 +1,91 @@
+"""Replaying steps: a step of these small networks is all launch overhead on a GPU, so it is captured once in a CUDA
+graph and replayed, several steps at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+MANY = 10  # steps in one replay of the long graph
+WARM_UP = 3  # steps before capture: libraries create their handles and workspaces
+
+
+class StepWatch(TorchDispatchMode):
+    """Notes operations that look at the values of a tensor, which no captured step may do."""
+
+    looks = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique2", "is_nonzero", "equal")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        operation, kwargs = func.overloadpacket.__name__, kwargs or {}
+        if operation in self.looks:
+            self.found.append({"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation))
+        elif operation in ("index", "index_put", "index_put_") and any(
+            isinstance(i, Tensor) and i.dtype == torch.bool for i in (args[1] or ())
+        ):
+            self.found.append("boolean-mask indexing")
+        result = func(*args, **kwargs)
+        if operation in ("_to_copy", "copy_") and isinstance(args[0], Tensor) and isinstance(result, Tensor):
+            source = args[1] if operation == "copy_" else args[0]
+            if source.device != result.device and source.dim() > 0:
+                self.found.append(f"a copy from {source.device.type} to {result.device.type}")
+        return result
+
+
+class Replay:
+    """Runs a step many times, captured where that is possible."""
+
+    def __init__(self, step: Callable[[], None], name: str, capture: bool) -> None:
+        self.step, self.name, self.capture = step, name, capture
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def __call__(self, count: int) -> None:
+        """Do ``count`` steps."""
+        if self.capture and not self.graphs and count > WARM_UP:
+            count -= self._prepare()
+        for size in sorted(self.graphs, reverse=True):
+            for _ in range(count // size):
+                self.graphs[size].replay()
+            count %= size
+        for _ in range(count):
+            self.step()
+
+    def _prepare(self) -> int:
+        """Warm up and capture; return how many steps were done on the way."""
+        with StepWatch() as watch:
+            self.step()
+        if watch.found:
+            self._give_up(", ".join(sorted(set(watch.found))))
+            return 1
+        for _ in range(WARM_UP - 1):
+            self.step()
+        try:
+            pool = torch.cuda.graph_pool_handle()
+            self.graphs = {size: self._captured(size, pool) for size in (1, MANY)}
+        except RuntimeError as error:
+            self.graphs = {}
+            self._give_up(str(error).splitlines()[0])
+        return WARM_UP
+
+    def _captured(self, size: int, pool: Any) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.current_stream().synchronize()
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            for _ in range(size):
+                self.step()
+        finally:
+            graph.capture_end()
+        return graph
+
+    def _give_up(self, reason: str) -> None:
+        self.capture = False
+        warnings.warn(f"{self.name} runs uncaptured, which is many times slower: a step uses {reason}", stacklevel=2)
