@@ -34,22 +34,22 @@ class Watch(Progress):
         super().__init__()
         self.seen: list[str] = []
 
-    def fleet_starts(self, fleet):
-        super().fleet_starts(fleet)
+    def fleet_ends(self, fleet, failure=None):
+        super().fleet_ends(fleet, failure)
         self.seen.append(fleet.fleet_id)
 
 
 def breaking(error: BaseException, at: int):
-    """``fleet.train`` that raises at its ``at``-th call."""
+    """``fleet.Fleet`` that raises at its ``at``-th call."""
     calls = []
 
-    def train(*args, **kwargs):
+    def make(*args, **kwargs):
         calls.append(1)
         if len(calls) == at:
             raise error
-        return fleet.engine.train(*args, **kwargs)
+        return fleet.engine.Fleet(*args, **kwargs)
 
-    return train
+    return make
 
 
 def test_rows_of_the_store(tmp_path):
@@ -76,7 +76,7 @@ def test_rows_of_the_store(tmp_path):
 def test_interrupted_and_resumed(tmp_path, monkeypatch):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     puarena.run(SPEC, out=whole, device="cpu")
-    monkeypatch.setattr(fleet, "train", breaking(KeyboardInterrupt(), at=2))
+    monkeypatch.setattr(fleet, "Fleet", breaking(KeyboardInterrupt(), at=2))
     with pytest.raises(KeyboardInterrupt):
         puarena.run(SPEC, out=broken, device="cpu")
     monkeypatch.undo()
@@ -102,7 +102,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
 
 
 def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet, "train", breaking(RuntimeError("boom\nand more"), at=1))
+    monkeypatch.setattr(fleet, "Fleet", breaking(RuntimeError("boom\nand more"), at=1))
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu")
     monkeypatch.undo()
     assert len(outcome.failures) == 1
@@ -120,11 +120,11 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
 def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
     calls = []
 
-    def train(rows, *args, **kwargs):
+    def make(rows, *args, **kwargs):
         calls.append(len(rows))
-        return fleet.engine.train(rows, *args, **kwargs)
+        return fleet.engine.Fleet(rows, *args, **kwargs)
 
-    monkeypatch.setattr(fleet, "train", train)
+    monkeypatch.setattr(fleet, "Fleet", make)
     monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     puarena.run(SPEC, out=tmp_path, device="cpu")
     assert sum(calls) == 12
@@ -177,3 +177,54 @@ def test_progress_in_lines(tmp_path, capsys):
     assert lines[0].startswith("fleets 0/4  runs 0/12")
     assert lines[-1].startswith("fleets 4/4  runs 12/12")
     assert "run-steps/s" in lines[-1]
+
+
+PLUGIN = """
+from puarena.algorithms import Algorithm, logistic
+
+class Mine(Algorithm):
+    name, title, paper = "mine", "Mine", "a test"
+
+    def objective(self, f_p, f_u):
+        if {breaks}:
+            raise RuntimeError("broken on purpose")
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+"""
+
+
+def test_worker_processes_give_the_numbers_of_one_process(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN.format(breaks=False))
+    spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
+    watch = Watch()
+    puarena.run(spec, out=tmp_path / "one", device="cpu", workers=1)
+    outcome = puarena.run(spec, out=tmp_path / "two", device="cpu", workers=2, progress=watch)
+    assert (outcome.computed, outcome.failures) == (8, [])
+    assert watch.steps_done == watch.steps == 8 * 20
+    columns = ["run", "step", "test_auc", "val_pa", "loss"]
+    one, two = (
+        puarena.load(tmp_path / name).df().sort_values(["run", "step"]).reset_index(drop=True)[columns]
+        for name in ("one", "two")
+    )
+    assert one[["run", "step"]].equals(two[["run", "step"]])
+    np.testing.assert_allclose(one[columns[2:]], two[columns[2:]], rtol=1e-5, atol=1e-6)
+
+
+def test_a_failure_in_a_worker_process_is_noted(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN.format(breaks=True))
+    spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
+    outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
+    assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
+    assert Store.open(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
+
+
+def test_workers():
+    from puarena.bench.plan import group
+    from puarena.bench.workers import available_cores, choose_workers
+
+    small = group(make_plan(SPEC).runs, 64)
+    large = group(make_plan(SPEC.override(steps=20_000)).runs, 64)
+    assert choose_workers(None, small, "cpu") == 1
+    assert choose_workers(None, large, "cpu") == min(available_cores(), len(large))
+    assert choose_workers(3, small, "cpu") == 3
+    with pytest.raises(UserError, match="workers is 0"):
+        choose_workers(0, small, "cpu")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import goldens
-import numpy as np
 import pytest
 import torch
-from goldens import DTYPES
 
+import goldens
+from goldens import DTYPES
 from puarena.algorithms import Algorithm, Phase
 from puarena.algorithms.breaks import break_of_trends, trend_terms
 from puarena.algorithms.count_loss import CountLoss
@@ -31,26 +30,25 @@ def logits(stack, dtype, *names):
     return {name: goldens.inputs(stack, name, DTYPES[dtype]) for name in names}
 
 
-def build(cls, stack, dtype, options=None, **hyper) -> Algorithm:
-    """Build as the engine does: the prior is handed over in float64, tensors are ``dtype``."""
-    algorithm = goldens.build(cls, stack, torch.float64, **hyper)
-    algorithm._options.update({name: (value,) * len(stack) for name, value in (options or {}).items()})
-    return algorithm
+def build(cls, stack, dtype, **hyper) -> Algorithm:
+    """Build for tensors of ``dtype``."""
+    return goldens.build(cls, stack, torch.float64, **hyper).to(DTYPES[dtype])
 
 
-def ready(cls, stack, dtype, options=None, **hyper) -> Algorithm:
-    """Build, create the state, and go to ``dtype``."""
-    algorithm = build(cls, stack, dtype, options, **hyper)
+def ready(cls, stack, dtype, **options) -> Algorithm:
+    """Build as the engine does, with the prior handed over in float64, and create the state."""
+    algorithm = build(cls, stack, dtype)
+    algorithm._options.update(options)
     algorithm.prepare()
-    return algorithm.to(DTYPES[dtype])
+    return algorithm
 
 
 def close_rows(actual, expected, stack, dtype, what):
     for row, case in enumerate(stack):
-        goldens.close(actual[row].detach().numpy(), expected(case), case, dtype, what)
+        goldens.close(actual[row].detach().cpu().numpy(), expected(case), case, dtype, what)
 
 
-# -- the law of the count ------------------------------------------------------------------------------------------------
+# -- the law of the count --------------------------------------------------------------------------------------------
 
 
 @both
@@ -61,8 +59,10 @@ def test_count_law(dtype):
         close_rows(law, lambda c: c["expected_extra"]["log_pmf"], stack, dtype, "log pmf")
         close_rows(law.exp(), lambda c: c["expected_extra"]["pmf"], stack, dtype, "pmf")
         for m in range(f.shape[1] + 1):
-            q = posterior_given_count(f, torch.full((len(stack),), m))
-            close_rows(q, lambda c, m=m: c["expected_extra"]["posterior_given_count"][m], stack, dtype, f"posterior {m}")
+            q = posterior_given_count(f, torch.full((len(stack),), m, device=f.device))
+            close_rows(
+                q, lambda c, m=m: c["expected_extra"]["posterior_given_count"][m], stack, dtype, f"posterior {m}"
+            )
 
 
 @both
@@ -79,7 +79,7 @@ def test_count_loss_exact_count(dtype):
     for stack in goldens.stacks(goldens.cases("count_loss")):
         wanted = [{**c, **{f"expected_{k}": v for k, v in c["expected_extra"]["exact_count"].items()}} for c in stack]
         f = logits(stack, dtype, "f_p", "f_u")
-        goldens.check(ready(CountLoss, stack, dtype, {"form": "exact"}).objective(**f), f, wanted, dtype)
+        goldens.check(ready(CountLoss, stack, dtype, form=("exact",) * len(stack)).objective(**f), f, wanted, dtype)
         m = nearest_count(goldens.param(stack, "pi", torch.float64), f["f_u"].shape[1])
         assert m.tolist() == [c["expected_m"] for c in wanted]
 
@@ -89,10 +89,8 @@ def test_count_loss_forms_in_one_fleet(dtype):
     """Rows of both forms stacked: each has its own value."""
     for stack in goldens.stacks(goldens.cases("count_loss")):
         f = {k: torch.cat([v, v]) for k, v in logits(stack, dtype, "f_p", "f_u").items()}
-        algorithm = build(CountLoss, stack + stack, dtype)
-        algorithm._options["form"] = ("kl",) * len(stack) + ("exact",) * len(stack)
-        algorithm.prepare()
-        value = algorithm.to(DTYPES[dtype]).objective(**f)
+        forms = ("kl",) * len(stack) + ("exact",) * len(stack)
+        value = ready(CountLoss, stack + stack, dtype, form=forms).objective(**f)
         close_rows(value[: len(stack)], lambda c: c["expected_value"], stack, dtype, "kl")
         close_rows(value[len(stack) :], lambda c: c["expected_extra"]["exact_count"]["value"], stack, dtype, "exact")
 
@@ -124,13 +122,10 @@ def test_glws_released(dtype):
         close_rows(algorithm.posterior(f["f_u"]), lambda c: c["released_q_u"], stack, dtype, "released q")
 
 
-# -- P3MIX -----------------------------------------------------------------------------------------------------------------
+# -- P3MIX -----------------------------------------------------------------------------------------------------------
 
-WEIGHTS = dict.fromkeys(["gamma", "w_positive", "w_unlabeled", "w_entropy"])
-P3MIX = {
-    "p3mix_e": (P3MixE, {**{k: k for k in WEIGHTS}, "w_early": "w_elr"}),
-    "p3mix_c": (P3MixC, {k: k for k in WEIGHTS}),
-}
+SHARED = {name: name for name in ("gamma", "w_positive", "w_unlabeled", "w_entropy")}
+P3MIX = {"p3mix_e": (P3MixE, {**SHARED, "w_early": "w_elr"}), "p3mix_c": (P3MixC, SHARED)}
 
 
 @both
@@ -143,7 +138,7 @@ def test_p3mix(dtype, name):
         t_p, t_u, *more = (goldens.inputs(stack, k, DTYPES[dtype], grad=False) for k in ["t_p", "t_u", *extra])
         labels = torch.stack([torch.cat([t_p, t_u], -1), *more], -1)
         assert all(c["params"]["prob_clamp"] == 1e-4 for c in stack)
-        algorithm = build(cls, stack, dtype, **hyper).to(DTYPES[dtype])
+        algorithm = build(cls, stack, dtype, **hyper)
         goldens.check(algorithm.risk(**f, labels=labels), f, stack, dtype)
 
 
@@ -152,7 +147,7 @@ def test_p3mix(dtype, name):
 def test_p3mix_partners(dtype, name):
     cls, hyper = P3MIX[name]
     for stack in goldens.stacks(goldens.cases(name)):
-        algorithm = build(cls, stack, dtype, **hyper).to(DTYPES[dtype])
+        algorithm = build(cls, stack, dtype, **hyper)
         s_u = torch.sigmoid(goldens.inputs(stack, "select_scores_u", DTYPES[dtype], grad=False))
         expected = [c["expected_extra"] for c in stack]
         assert algorithm.ambiguous(s_u).int().tolist() == [e["ambiguous"] for e in expected]
@@ -166,7 +161,7 @@ def test_p3mix_partners(dtype, name):
         assert pool.sort(-1).values.tolist() == [v for _, v in pools]
 
 
-# -- Holistic-PU -----------------------------------------------------------------------------------------------------------
+# -- Holistic-PU -----------------------------------------------------------------------------------------------------
 
 
 @both
@@ -174,7 +169,7 @@ def test_p3mix_partners(dtype, name):
 def test_holistic_phase_1(dtype, cls):
     for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase1"))):
         f = logits(stack, dtype, "f_p_w", "f_p_s", "f_u_w")
-        algorithm = build(cls, stack, dtype, smoothing="label_smoothing").to(DTYPES[dtype])
+        algorithm = build(cls, stack, dtype, smoothing="label_smoothing")
         goldens.check(algorithm.trend_risk(**f), f, stack, dtype)
 
 
@@ -184,7 +179,7 @@ def test_holistic_phase_2(dtype, cls):
     for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase2"))):
         f = logits(stack, dtype, "f_p_w", "f_u_w", "f_u_s")
         pseudo = goldens.inputs(stack, "pseudo", DTYPES[dtype], grad=False)
-        algorithm = build(cls, stack, dtype, confidence="confidence").to(DTYPES[dtype])
+        algorithm = build(cls, stack, dtype, confidence="confidence")
         ramp = col(goldens.param(stack, "ramp", DTYPES[dtype]))
         goldens.check(algorithm.pseudo_risk(**f, pseudo=pseudo, ramp=ramp), f, stack, dtype)
 
@@ -228,7 +223,7 @@ def test_holistic_hooks_give_the_golden_pseudo_labels():
         assert algorithm.pseudo.int().tolist() == [c["expected_extra"]["pseudo_positive"] for c in stack]
 
 
-# -- schedules -------------------------------------------------------------------------------------------------------------
+# -- schedules -------------------------------------------------------------------------------------------------------
 
 
 def schedule(quantity):
@@ -280,7 +275,7 @@ def test_epochs_and_records():
             self.n_u = n_u
 
         def u(self, network):
-            return torch.zeros(1, self.n_u)
+            return torch.zeros(1, self.n_u, device=goldens.DEVICE)
 
     for case in schedule("steps per epoch"):
         for (n_u, batch), want in zip(case["params"]["n_u_and_batch"], case["expected_value"], strict=True):
@@ -297,4 +292,4 @@ def test_epochs_and_records():
                 algorithm.steps_done += 1
             algorithm.on_phase(MAIN, passes)
             assert int(algorithm.records) == want["records"]
-            assert not np.asarray(algorithm.pseudo).any()  # all trends are equal
+            assert not algorithm.pseudo.any()  # all trends are equal

@@ -56,6 +56,11 @@ Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a results folder")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to go on")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
+Workers = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"),
+]
+Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[
@@ -104,11 +109,12 @@ def _root(version: Annotated[bool, typer.Option("--version", help="print the ver
 
 
 @app.command()
-def demo(out: Out = Path("puarena-demo"), device: Device = "auto") -> None:
+def demo(out: Out = Path("puarena-demo"), device: Device = "auto", workers: Workers = None) -> None:
     """Run every algorithm on handwritten digits: a table in a minute or two, without network access."""
     from puarena import report
 
-    outcome = _execute(_spec("demo", None, {}, {}), out, device, None, f"'puarena demo --out {out}'")
+    how = {"device": device, "workers": workers}
+    outcome = _execute(_spec("demo", None, {}, {}), out, how, f"'puarena demo --out {out}'")
     report.to_terminal(report.table(out))
     page = out / "page.html"
     report.write_page(out, page)
@@ -187,11 +193,16 @@ def run(
     plugin: Plugins = None,
     device: Device = "auto",
     data: Data = None,
+    workers: Workers = None,
+    capture: Capture = "auto",
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
+    if capture not in ("auto", "off"):
+        raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
     lists = _lists(algorithms, datasets, cases, settings, rates, priors)
     spec = _spec(source, plugin, lists, {"splits": splits, "configs": configs, "steps": steps, "seed": seed})
-    outcome = _execute(spec, out, device, data, "the same command")
+    how = {"device": device, "data": data, "workers": workers, "capture": capture == "auto"}
+    outcome = _execute(spec, out, how, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
     raise typer.Exit(1 if outcome.failures else 0)
 
@@ -250,13 +261,13 @@ def _notes(notes: Iterable[str]) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
-def _execute(spec: Spec, out: Path, device: str, data: Path | None, again: str) -> Outcome:
+def _execute(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
     from puarena.bench.execute import run as execute
     from puarena.bench.progress import for_terminal
 
     try:
-        outcome = execute(spec, out, device=device, data=data, progress=for_terminal())
+        outcome = execute(spec, out, progress=for_terminal(), **how)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; every finished fleet is kept in {out}: run {again} to go on", err=True)
         raise typer.Exit(130) from None

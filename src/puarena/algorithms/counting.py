@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, one_hot, pad
+from torch.nn.functional import logsigmoid, pad
 
 IMPOSSIBLE = -1e30  # log-probability of what cannot be; finite, so that differences of two of them are defined
 
@@ -83,7 +83,8 @@ def posterior_given_count(f: Tensor, m: Tensor) -> Tensor:
     """Return ``p(y_i = 1 | sum of labels = m)`` for one count per run; it sums to ``m``, and carries no gradient."""
     n = f.shape[-1]
     _, splits = _merge_all(f)
-    return _push_down(one_hot(m, n + 1).to(f.dtype), splits, n)[..., 1]
+    certain = (torch.arange(n + 1, device=f.device) == m.unsqueeze(-1)).to(f.dtype)
+    return _push_down(certain, splits, n)[..., 1]
 
 
 def nearest_count(share: Tensor, n: int) -> Tensor:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from puarena import algorithms, data, fleet
 from puarena.bench.execute import choose_device
 from puarena.bench.plan import MAX_RUNS, FleetSpec, Plan, group, run_steps
+from puarena.bench.workers import choose_workers
 from puarena.data import HiddenLabels, PUData
 
 BUDGET = 2.5  # seconds for all probes together
 PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
 PROBE = "nnpu"  # whose step has cost 1
 WRITING = 0.05  # seconds to store one fleet
+STARTING = 4.0  # seconds until a worker process trains
+OVERLAP = 2.0  # what several fleets in flight on a GPU gain over one after the other
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,14 @@ def estimate(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
         key: probe(shape, min(sizes[key], PROBED[device]), device, BUDGET / len(shapes))
         for key, shape in shapes.items()
     }
-    return sum(_seconds(stack, speeds[shape_of(plan, stack).key]) for stack in fleets)
+    each = sorted((_seconds(stack, speeds[shape_of(plan, stack).key]) for stack in fleets), reverse=True)
+    if device == "cuda":
+        return sum(each) / (OVERLAP if len(fleets) > 1 else 1)
+    at_once = choose_workers(None, fleets, device)
+    ends = [STARTING if at_once > 1 else 0.0] * at_once  # each worker takes the longest fleet that waits
+    for seconds in each:
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)
 
 
 def _seconds(stack: FleetSpec, speed: Speed) -> float:
@@ -104,11 +116,14 @@ def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
         seconds = fleet.train(rows, config, features).seconds
         return max(time.perf_counter() - began - float(seconds[-1]), 0.0), float(np.median(np.diff(seconds)))
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a worker process has it
     began = time.perf_counter()
     start, one = timed(4, 1)  # a step and a record
     left = budget - (time.perf_counter() - began)
     count = int(np.clip(left / max(2 * one, 1e-9), 4, 100))
     _, many = timed(2 * count, count)  # so many steps and a record
+    torch.set_num_threads(threads)
     step = max((many - one) / (count - 1), 0.2 * many / count)
     return Speed(start, step, max(one - step, 0.0), runs)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from puarena import __version__, data, fleet
+from puarena.bench import workers as crew
 from puarena.bench.plan import MAX_RUNS, FleetSpec, Plan, RunSpec, group, make_plan
 from puarena.bench.progress import Progress, Silent
 from puarena.bench.spec import Spec
@@ -57,15 +58,33 @@ def choose_device(device: str = "auto") -> str:
     return "cuda" if device != "cpu" and available else "cpu"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How to train, which changes no number: the device, fleets side by side (None: what pays), captured steps."""
+
+    device: str
+    workers: int | None = None
+    capture: bool = True
+
+
 class DataSource:
     """The datasets of a plan and their PU draws, each loaded and drawn once."""
 
     def __init__(self, plan: Plan, folder: str | Path | None = None) -> None:
         self.datasets: dict[str, Dataset] = {name: data.load(source, folder) for name, source in plan.sources.items()}
         self.draw = lru_cache(maxsize=None)(self._draw)
+        self._features: dict[tuple[str, str], torch.Tensor] = {}
 
     def _draw(self, problem: Problem, split: int) -> tuple[PUData, HiddenLabels]:
         return data.draw(self.datasets[problem.dataset], problem, split)
+
+    def features(self, dataset: str, device: str) -> torch.Tensor:
+        """A dataset's features on a device, moved there once."""
+        if (dataset, device) not in self._features:
+            self._features[dataset, device] = torch.as_tensor(self.datasets[dataset].features).to(device)
+            if device == "cuda":
+                torch.cuda.synchronize()  # fleets read them from streams of their own
+        return self._features[dataset, device]
 
     def check(self, plan: Plan) -> None:
         """Draw everything before anything is trained, so that data that cannot be supplied is known at once."""
@@ -80,13 +99,17 @@ def run(
     data: str | Path | None = None,  # a folder, not the room
     progress: Progress | None = None,
     max_runs: int | None = None,
+    workers: int | None = None,
+    capture: bool = True,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
     A fleet that breaks off is noted with its reason and the others go on; call again to try the missing runs again.
-    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet.
+    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet; ``workers`` is
+    the number of fleets trained side by side; ``capture`` replays captured steps on a GPU.
     """
     device = choose_device(device)
+    settings = Settings(device, workers, capture)
     plan = make_plan(Spec.load(spec))
     source = DataSource(plan, data)
     source.check(plan)
@@ -97,27 +120,51 @@ def run(
     fleets = group(missing, max_runs or MAX_RUNS[device])
     with progress or Silent() as live:
         live.start(fleets, found=outcome.found)
-        for stack in fleets:
-            live.fleet_starts(stack)
-            try:
-                frame = train_fleet(stack, source, device, live)
-            except UserError:
-                raise
-            except Exception as error:
-                failure = Failure(stack.fleet_id, stack.label, len(stack.runs), reason_of(error))
+        for stack, result in _train_all(fleets, plan, data, source, settings, live):
+            if isinstance(result, UserError):
+                raise result
+            if isinstance(result, Exception):
+                failure = Failure(stack.fleet_id, stack.label, len(stack.runs), reason_of(result))
                 store.write_failure(stack.fleet_id, [run.run_id for run in stack.runs], failure.reason)
                 outcome.failures.append(failure)
                 live.fleet_ends(stack, failure.reason)
-                continue
-            store.write_shard(stack.fleet_id, frame)
-            outcome.computed += len(stack.runs)
-            live.fleet_ends(stack)
+            else:
+                store.write_shard(stack.fleet_id, result)
+                outcome.computed += len(stack.runs)
+                live.fleet_ends(stack)
     _forget_mended_failures(store)
     return outcome
 
 
-def train_fleet(stack: FleetSpec, source: DataSource, device: str, live: Progress | None = None) -> pd.DataFrame:
-    """Train one fleet and return its rows for the store; runs whose data differ in shape are trained apart."""
+def _train_all(
+    fleets: list[FleetSpec],
+    plan: Plan,
+    folder: str | Path | None,
+    source: DataSource,
+    settings: Settings,
+    live: Progress,
+) -> Iterator[crew.Ended]:
+    """Train fleets where and how the settings say; yield each with its rows, or with what broke it."""
+    at_once = crew.choose_workers(settings.workers, fleets, settings.device)
+    trainer = partial(fleet_work, source=source, settings=settings)
+    if settings.device == "cuda":
+        return crew.on_streams(fleets, trainer, live.news, at_once)
+    if at_once > 1 and len(fleets) > 1:
+        return crew.in_processes(fleets, partial(make_trainer, plan, folder, settings), live.news, at_once)
+    return crew.one_by_one(fleets, trainer, live.news)
+
+
+def make_trainer(plan: Plan, folder: str | Path | None, settings: Settings) -> crew.Trainer:
+    """What a worker process starts with: plugins registered, data loaded."""
+    plan.spec.resolve()
+    return partial(fleet_work, source=DataSource(plan, folder), settings=settings)
+
+
+def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew.Work:
+    """Train one fleet, yielding run-steps done at its records; return its rows for the store.
+
+    Runs whose data differ in shape are trained apart.
+    """
     rows = [make_row(run, source) for run in stack.runs]
     parts: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
@@ -129,18 +176,19 @@ def train_fleet(stack: FleetSpec, source: DataSource, device: str, live: Progres
         warmup=first.warmup,
         record_every=first.record_every,
         network=first.network,
-        device=device,
+        device=settings.device,
+        capture=settings.capture,
     )
-    frames = []
+    frames, before = [], 0
     for members in parts.values():
+        mine = [rows[index] for index in members]
+        part = fleet.Fleet(mine, config, source.features(first.problem.dataset, settings.device))
+        step = 0
+        for step, _ in part.segments():
+            yield before + step * len(members)
+        before += step * len(members)
         runs = [stack.runs[index] for index in members]
-        curves = fleet.train(
-            [rows[index] for index in members],
-            config,
-            source.datasets[first.problem.dataset].features,
-            on_record=live.follow(len(members)) if live else None,
-        )
-        frames.append(to_frame(stack.fleet_id, runs, [rows[index] for index in members], curves, device))
+        frames.append(to_frame(stack.fleet_id, runs, mine, part.log.curves(), settings.device))
     return pd.concat(frames, ignore_index=True)
 
 

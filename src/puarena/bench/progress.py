@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,7 +23,7 @@ class Progress:
         self.fleets = self.fleets_done = self.failed = 0
         self.runs = self.runs_done = 0
         self.steps = self.steps_done = 0
-        self._ahead = 0  # run-steps of the fleet in training
+        self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
         self._began = time.perf_counter()
 
@@ -43,26 +42,17 @@ class Progress:
         self._began = time.perf_counter()
         self.show()
 
-    def fleet_starts(self, fleet: FleetSpec) -> None:
-        """Called before a fleet is trained."""
-        self._ahead = 0
+    def news(self, fleet: FleetSpec, done: int) -> None:
+        """Called at the records of a fleet in training: ``done`` run-steps of it are behind."""
+        self._ahead[fleet.fleet_id] = done
+        self.steps_done = self._done + sum(self._ahead.values())
         self.show(fleet.label)
-
-    def follow(self, runs: int) -> Callable[[int, int], None]:
-        """What the engine calls at every record of ``runs`` runs trained together."""
-        before = self._ahead
-
-        def on_record(step: int, steps: int) -> None:
-            self._ahead = before + step * runs
-            self.steps_done = self._done + self._ahead
-            self.show()
-
-        return on_record
 
     def fleet_ends(self, fleet: FleetSpec, failure: str | None = None) -> None:
         """Called after a fleet was stored or failed."""
         self._done += fleet.steps
-        self.steps_done, self._ahead = self._done, 0
+        self._ahead.pop(fleet.fleet_id, None)
+        self.steps_done = self._done + sum(self._ahead.values())
         self.fleets_done += 1
         if failure is None:
             self.runs_done += len(fleet.runs)

@@ -1,7 +1,8 @@
-"""Fleets side by side on a CPU: one process per core, each with one thread.
+"""Fleets side by side: worker processes on a CPU, streams on a GPU.
 
-Small matrix products gain little from a second thread and lose much to it on a busy machine; two processes with a
-fleet each use two cores fully. Results come back to the one process that writes.
+On a CPU, small matrix products gain little from a second thread and lose much to it on a busy machine; two processes
+with a fleet and a thread each use two cores fully. On a GPU one process keeps several fleets in flight, a stream each.
+Either way the results come back to the one process that writes.
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ import multiprocessing
 import os
 import queue
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from typing import Any, TypeAlias
 
+import pandas as pd
+import torch
+
+from puarena.bench.plan import FleetSpec
 from puarena.errors import UserError
 
-if TYPE_CHECKING:
-    import pandas as pd
+Work: TypeAlias = Generator[int, None, pd.DataFrame]  # yields run-steps done so far, returns the rows for the store
+Trainer: TypeAlias = Callable[[FleetSpec], Work]
+News: TypeAlias = Callable[[FleetSpec, int], None]
+Ended: TypeAlias = tuple[FleetSpec, pd.DataFrame | Exception]
 
-    from puarena.bench.plan import FleetSpec
-
-Job = Callable[["FleetSpec", Callable[[int, int], None]], "pd.DataFrame"]
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings
+STREAMS = 6  # fleets in flight on a GPU
 _state: dict[str, Any] = {}
 
 
@@ -34,52 +39,80 @@ def available_cores() -> int:
 
 
 def choose_workers(workers: int | None, fleets: list[FleetSpec], device: str) -> int:
-    """How many processes to train with: what was asked for, else one per core where that pays."""
+    """How many fleets to train side by side: what was asked for, else what pays on this device."""
     if workers is not None:
         if workers < 1:
             raise UserError(f"the number of workers is {workers}; give 1 or more")
         return workers
-    if device != "cpu" or sum(fleet.steps for fleet in fleets) < SMALL:
-        return 1
-    return max(1, min(available_cores(), len(fleets)))
+    if device == "cuda":
+        return STREAMS
+    small = sum(fleet.steps for fleet in fleets) < SMALL
+    return 1 if small else max(1, min(available_cores(), len(fleets)))
 
 
-def _start(make_job: Callable[[], Job], news: Any) -> None:
-    import torch
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what an interrupt means
-    torch.set_num_threads(1)
-    _state.update(job=make_job(), news=news)
-
-
-def _train(stack: FleetSpec) -> pd.DataFrame:
-    def on_record(done: int, total: int) -> None:
-        _state["news"].put((stack.fleet_id, done, total))
-
-    return _state["job"](stack, on_record)
+def one_by_one(fleets: list[FleetSpec], trainer: Trainer, on_news: News) -> Iterator[Ended]:
+    """Train fleets one after the other in this process."""
+    for stack in fleets:
+        work = trainer(stack)
+        try:
+            while True:
+                on_news(stack, next(work))
+        except StopIteration as end:
+            yield stack, end.value
+        except Exception as error:
+            yield stack, error
 
 
-def train_all(
-    fleets: list[FleetSpec], workers: int, make_job: Callable[[], Job], on_news: Callable[[str, int, int], None]
-) -> Iterator[tuple[FleetSpec, Future[pd.DataFrame]]]:
-    """Train fleets in ``workers`` processes, the longest first, and yield each as it ends.
+def on_streams(fleets: list[FleetSpec], trainer: Trainer, on_news: News, at_once: int) -> Iterator[Ended]:
+    """Train fleets on a GPU, ``at_once`` in flight; one that does not fit in memory is halved and tried again."""
+    waiting = deque(_longest_first(fleets))
+    flying: deque[tuple[FleetSpec, torch.cuda.Stream, Work]] = deque()
+    while waiting or flying:
+        while waiting and len(flying) < at_once:
+            stack = waiting.popleft()
+            flying.append((stack, torch.cuda.Stream(), trainer(stack)))
+        stack, stream, work = flying.popleft()
+        try:
+            with torch.cuda.stream(stream):
+                on_news(stack, next(work))
+            flying.append((stack, stream, work))
+        except StopIteration as end:
+            yield stack, end.value
+        except torch.cuda.OutOfMemoryError as error:
+            work.close()
+            if len(stack.runs) == 1 and not flying:
+                yield stack, error
+                continue
+            at_once = max(1, at_once // 2)
+            half = (len(stack.runs) + 1) // 2
+            waiting.extendleft(FleetSpec(part) for part in (stack.runs[:half], stack.runs[half:]) if part)
+            torch.cuda.empty_cache()
+        except Exception as error:
+            yield stack, error
 
-    ``make_job`` is called once in every process; ``on_news(fleet, done, total)`` follows the records.
-    """
+
+def in_processes(
+    fleets: list[FleetSpec], make_trainer: Callable[[], Trainer], on_news: News, workers: int
+) -> Iterator[Ended]:
+    """Train fleets in ``workers`` processes, the longest first; ``make_trainer`` is called once in each."""
     context = multiprocessing.get_context("spawn")
+    known = {stack.fleet_id: stack for stack in fleets}
     with context.Manager() as manager:
         news = manager.Queue()
-        pool = ProcessPoolExecutor(workers, context, _start, (make_job, news))
+        pool = ProcessPoolExecutor(workers, context, _start, (make_trainer, news))
         try:
-            longest_first = sorted(fleets, key=lambda stack: -stack.steps)
-            pending = {pool.submit(_train, stack): stack for stack in longest_first}
+            pending = {pool.submit(_train, stack): stack for stack in _longest_first(fleets)}
             while pending:
                 finished, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
                 with contextlib.suppress(queue.Empty):
                     while True:
-                        on_news(*news.get_nowait())
+                        fleet_id, done = news.get_nowait()
+                        on_news(known[fleet_id], done)
                 for future in finished:
-                    yield pending.pop(future), future
+                    error = future.exception()
+                    if error is not None and not isinstance(error, Exception):
+                        raise error
+                    yield pending.pop(future), future.result() if error is None else error
         except BaseException:
             for process in list((pool._processes or {}).values()):
                 process.terminate()
@@ -88,4 +121,21 @@ def train_all(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-__all__ = ["SMALL", "BrokenProcessPool", "Job", "available_cores", "choose_workers", "train_all"]
+def _start(make_trainer: Callable[[], Trainer], news: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what an interrupt means
+    torch.set_num_threads(1)
+    _state.update(trainer=make_trainer(), news=news)
+
+
+def _train(stack: FleetSpec) -> pd.DataFrame:
+    work = _state["trainer"](stack)
+    try:
+        while True:
+            _state["news"].put((stack.fleet_id, next(work)))
+    except StopIteration as end:
+        frame: pd.DataFrame = end.value
+        return frame
+
+
+def _longest_first(fleets: list[FleetSpec]) -> list[FleetSpec]:
+    return sorted(fleets, key=lambda stack: -stack.steps)

@@ -51,7 +51,7 @@ def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
 class Fleet:
     """A stack of runs of one algorithm class with equal shapes."""
 
-    def __init__(self, rows: Sequence[Row], config: FleetConfig, features: np.ndarray) -> None:
+    def __init__(self, rows: Sequence[Row], config: FleetConfig, features: np.ndarray | Tensor) -> None:
         entries = [algorithms.get(row.algorithm) for row in rows]
         if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
             raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
@@ -163,7 +163,7 @@ def _stacked_hyper(cls: type[Algorithm], rows: Sequence[Row]) -> dict[str, list]
 def train(
     rows: Sequence[Row],
     config: FleetConfig,
-    features: np.ndarray,
+    features: np.ndarray | Tensor,
     on_record: OnRecord | None = None,
 ) -> Curves:
     """Train a stack of runs and return their curves; ``on_record(step, total)`` is called after every record."""
