@@ -146,6 +146,14 @@ def test_pubn_freezes_its_first_network_and_cuts_at_the_quantile():
         assert f.algorithm.eta[k].item() == pytest.approx(want, rel=1e-4)
 
 
+def test_pubn_a_point_at_the_cut_off_counts_as_a_negative():
+    x, data, hidden = toy(0.4)
+    algorithm = Fleet(some("pubn", data, hidden, 1), SHORT, x).algorithm
+    zero, half = torch.zeros(1, 2), torch.full((1, 2), 0.5)
+    risk = algorithm.weighted_risk(zero, zero, half, half, torch.tensor([0.5]))
+    assert risk.item() == pytest.approx(np.log(2) * (0.4 + 0.5))  # no correction on P, weight 1 - sigma on U
+
+
 def test_pubn_published_level_of_the_cut_off():
     level = trained("pubn@released", prior=0.4)[0].algorithm.level()
     assert (level == 1).all()  # 0.5 (1 - 0.4 - 0.2) 384/32 is above 1

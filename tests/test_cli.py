@@ -159,11 +159,11 @@ def test_interrupt_and_failure(tmp_path, monkeypatch):
         raise RuntimeError("boom")
 
     command = ["run", "demo", *TINY, "--device", "cpu", "--out", tmp_path / "out"]
-    monkeypatch.setattr(fleet, "train", interrupted)
+    monkeypatch.setattr(fleet, "Fleet", interrupted)
     result = call(*command)
     assert result.exit_code == 130
     assert "run the same command to go on" in result.stderr
-    monkeypatch.setattr(fleet, "train", broken)
+    monkeypatch.setattr(fleet, "Fleet", broken)
     result = call(*command)
     assert result.exit_code == 1
     assert "failed: nnpu + nnpu-c on digits" in result.stderr

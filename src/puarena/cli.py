@@ -75,6 +75,9 @@ Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class
 Splits = Annotated[int | None, typer.Option(metavar="N", help="data draws per problem")]
 Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; the first is the default")]
 Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]
+Profile = Annotated[
+    str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
+]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
 
 
@@ -142,6 +145,40 @@ def list_(
 
 
 @app.command()
+def explain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="an algorithm; see 'list algorithms'")],
+    plugin: Plugins = None,
+) -> None:
+    """Print an algorithm's objective, hyperparameters and differences from the published code."""
+    from puarena import algorithms
+    from puarena.algorithms.describe import explain as text
+
+    for path in plugin or ():
+        algorithms.load_plugin(path)
+    typer.echo(text(name))
+
+
+@app.command()
+def check(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|NAME", help="a Python file with algorithms, or a registered name")
+    ],
+    device: Device = "cpu",
+) -> None:
+    """Check that an algorithm keeps the contract every algorithm of the benchmark keeps."""
+    from puarena import algorithms, contract
+    from puarena.bench.execute import choose_device
+
+    names = algorithms.load_plugin(target) if target.endswith(".py") else [algorithms.get(target).name]
+    broken = 0
+    for name, promise, problem in contract.check_all(names, choose_device(device)):
+        broken += problem is not None
+        typer.echo(f"{name}: {'ok    ' if problem is None else 'BROKEN'} {promise}{f': {problem}' if problem else ''}")
+    if broken:
+        raise UserError(f"{broken} promise(s) of the contract do not hold; see the lines marked BROKEN")
+
+
+@app.command()
 def plan(
     source: Source,
     algorithms: Algorithms = None,
@@ -154,6 +191,7 @@ def plan(
     configs: Configs = None,
     steps: Steps = None,
     seed: Seed = None,
+    profile: Profile = None,
     plugin: Plugins = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -164,7 +202,8 @@ def plan(
     from puarena.bench.progress import spoken
 
     lists = _lists(algorithms, datasets, cases, settings, rates, priors)
-    made = make_plan(_spec(source, plugin, lists, {"splits": splits, "configs": configs, "steps": steps, "seed": seed}))
+    numbers = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    made = make_plan(_spec(source, plugin, lists, numbers))
     summary = summarise(made, device)
     _notes(made.notes)
     if as_json:
@@ -190,6 +229,7 @@ def run(
     configs: Configs = None,
     steps: Steps = None,
     seed: Seed = None,
+    profile: Profile = None,
     plugin: Plugins = None,
     device: Device = "auto",
     data: Data = None,
@@ -200,7 +240,8 @@ def run(
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
     lists = _lists(algorithms, datasets, cases, settings, rates, priors)
-    spec = _spec(source, plugin, lists, {"splits": splits, "configs": configs, "steps": steps, "seed": seed})
+    numbers = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    spec = _spec(source, plugin, lists, numbers)
     how = {"device": device, "data": data, "workers": workers, "capture": capture == "auto"}
     outcome = _execute(spec, out, how, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")

@@ -1,12 +1,12 @@
 """What every algorithm promises, as checks that anyone can run on their own: ``puarena check my_method.py``.
 
-Each check takes a registered name (and a configuration, for another device), trains small fleets on a made-up problem, and raises ``ContractError`` with
-one sentence when the promise does not hold.
+Each check takes a registered name (and a configuration, for another device), trains small fleets on a made-up
+problem, and raises ``ContractError`` with one sentence when the promise does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -179,3 +179,18 @@ CHECKS: dict[str, Callable[..., None]] = {
         ignores_hidden_labels, steps_without_looking, registers_its_state,
     )
 }  # fmt: skip
+
+
+def check_all(names: list[str], device: str = "cpu") -> Iterator[tuple[str, str, str | None]]:
+    """Check algorithms; yield each name with each promise and what is wrong with it, or None."""
+    config = replace(CONFIG, device=device)
+    for name in names:
+        for promise, check in CHECKS.items():
+            try:
+                check(name, config)
+            except ContractError as error:
+                yield name, promise, str(error)
+            except Exception as error:  # a plugin may raise anything: that is a broken promise too
+                yield name, promise, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            else:
+                yield name, promise, None

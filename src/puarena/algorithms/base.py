@@ -160,7 +160,8 @@ class Algorithm(nn.Module):
         like = self.prior
         kinds = setup.calibration or ("none",) * setup.runs
         union = setup.batch_p / (setup.batch_p + setup.batch_u)
-        weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, setup.rate.tolist(), strict=True)]
+        rates = setup.rate.tolist()
+        weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, rates, strict=True)]
         self.register_buffer("w", torch.tensor(weight, dtype=like.dtype, device=like.device))
         unknown = set(setup.hyper) - set(self.hypers())
         if unknown:
@@ -169,9 +170,9 @@ class Algorithm(nn.Module):
         for name, declared in self.hypers().items():
             values = list(setup.hyper.get(name, [declared.default] * setup.runs))
             if isinstance(declared.default, str):
-                bad_values = [v for v in values if v not in declared.choices]
-                if bad_values:
-                    raise UserError(f"{self.name}: {name} is '{bad_values[0]}'{nearest(str(bad_values[0]), declared.choices)}")
+                wrong = [v for v in values if v not in declared.choices]
+                if wrong:
+                    raise UserError(f"{self.name}: {name} is '{wrong[0]}'{nearest(str(wrong[0]), declared.choices)}")
                 self._options[name] = tuple(values)
             else:
                 self.register_buffer(name, torch.tensor(values, dtype=like.dtype, device=like.device))

@@ -75,8 +75,8 @@ class DataSource:
         self.draw = lru_cache(maxsize=None)(self._draw)
         self._features: dict[tuple[str, str], torch.Tensor] = {}
 
-    def _draw(self, problem: Problem, split: int) -> tuple[PUData, HiddenLabels]:
-        return data.draw(self.datasets[problem.dataset], problem, split)
+    def _draw(self, problem: Problem, split: int, salt: str) -> tuple[PUData, HiddenLabels]:
+        return data.draw(self.datasets[problem.dataset], problem, split, salt)
 
     def features(self, dataset: str, device: str) -> torch.Tensor:
         """A dataset's features on a device, moved there once."""
@@ -89,7 +89,7 @@ class DataSource:
     def check(self, plan: Plan) -> None:
         """Draw everything before anything is trained, so that data that cannot be supplied is known at once."""
         for run in plan.runs:
-            self.draw(run.problem, run.split)
+            self.draw(run.problem, run.split, run.salt)
 
 
 def run(
@@ -178,6 +178,8 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
         network=first.network,
         device=settings.device,
         capture=settings.capture,
+        weak=first.views.weak,
+        strong=first.views.strong,
     )
     frames, before = [], 0
     for members in parts.values():
@@ -194,7 +196,7 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
 
 def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
     """The fleet's view of one run."""
-    pu, hidden = source.draw(run.problem, run.split)
+    pu, hidden = source.draw(run.problem, run.split, run.salt)
     return fleet.Row(
         algorithm=run.algorithm,
         data=pu,

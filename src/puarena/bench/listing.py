@@ -11,28 +11,9 @@ Rows = list[dict[str, Any]]
 def algorithms() -> Rows:
     """Every registered algorithm."""
     from puarena.algorithms import get, names
+    from puarena.algorithms.describe import describe
 
-    rows: Rows = []
-    for name in names():
-        entry = get(name)
-        cls = entry.cls
-        rows.append(
-            {
-                "name": name,
-                "title": entry.title,
-                "paper": cls.paper,
-                "setting": "one-sample" if entry.calibrated else cls.setting,
-                "needs_prior": cls.needs_prior,
-                "calibrated_form": f"{cls.name}-c" if cls.calibrates and not entry.calibrated else "",
-                "phases": [phase.name for phase in cls.phases],
-                "hyperparameters": {
-                    key: {"default": hyper.default, "search": str(hyper.search or ""), "meaning": hyper.doc}
-                    for key, hyper in cls.hypers().items()
-                },
-                "origin": entry.origin,
-            }
-        )
-    return rows
+    return [describe(get(name)) for name in names()]
 
 
 def datasets() -> Rows:
@@ -86,7 +67,7 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "suites": suites,
 }
 SHOWN = {  # the columns for the terminal; JSON has all of them
-    "algorithms": ("name", "title", "setting", "needs_prior", "paper"),
+    "algorithms": ("name", "setting", "needs_prior", "calibrated_form", "phases", "engine_needs", "paper"),
     "datasets": ("name", "examples", "classes", "network", "description"),
     "criteria": ("name", "needs_true_labels", "meaning"),
     "suites": ("name", "description"),
@@ -109,4 +90,4 @@ def show(kind: str) -> None:
 def _words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -12,6 +12,7 @@ from typing import Any
 from puarena import algorithms, data
 from puarena.bench import hparams
 from puarena.bench.identity import digest, file_digest
+from puarena.bench.profiles import PROFILES, Views
 from puarena.bench.spec import EVERY, Spec, is_path
 from puarena.data import Problem
 from puarena.errors import UserError, nearest, unknown
@@ -40,6 +41,16 @@ class RunSpec:
     profile: str
     source: str  # digest of the plugin file the algorithm comes from; empty for a built-in one
     seed: int
+
+    @property
+    def views(self) -> Views:
+        """The views of the training inputs, as the profile has them."""
+        return PROFILES[self.profile].views_of(self.problem.dataset)
+
+    @property
+    def salt(self) -> str:
+        """What the draw of the data depends on beside the problem and the split: nothing, or the run itself."""
+        return f"{self.algorithm}:{self.config}" if PROFILES[self.profile].own_data else ""
 
     @cached_property
     def run_id(self) -> str:
@@ -143,7 +154,8 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     stages = any(phase.extra for phase in entry.cls.phases)
     family = "mlp" if network == "mlp" else "resnet"
     for split, config in product(range(spec.splits), range(spec.configs)):
-        drawn = hparams.draw(config, split if spec.draws == "per-split" else 0, family, hypers)
+        trial = split if spec.draws == "per-split" else 0
+        drawn = hparams.draw(config, trial, family, hypers, PROFILES[spec.profile].default_batch[family])
         values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMISER}
         yield RunSpec(
             problem=problem,
@@ -203,4 +215,4 @@ def run_steps(run: RunSpec) -> int:
 
 def plugin_source(entry: algorithms.Entry) -> str:
     """A digest of the file a plugin's class comes from; empty for the classes of this package."""
-    return "" if entry.origin == "puarena" else file_digest(inspect.getfile(entry.cls))
+    return "" if entry.origin in ("puarena", "released") else file_digest(inspect.getfile(entry.cls))

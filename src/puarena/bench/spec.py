@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.bench.identity import canonical, digest, file_digest
+from puarena.bench.profiles import PROFILES
 from puarena.errors import UserError, nearest, unknown
 
 Setting = Literal["os", "ts"]
@@ -62,16 +63,20 @@ class Spec(BaseModel):
     algorithms: tuple[str, ...] = Field(default=(ALL,), description="names of algorithms, or all", min_length=1)
     splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
     configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")
-    draws: Literal["shared", "per-split"] = Field(
-        default="shared", description="are configurations shared by all splits?"
+    draws: Literal["shared", "per-split"] | None = Field(
+        default=None, description="are configurations shared by all splits? null = as the profile has it"
     )
     steps: int = Field(default=20_000, ge=1, description="training steps of the algorithm's own objective")
     warmup: int = Field(default=2_000, ge=0, description="steps of a first stage, on top, for algorithms that have one")
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
-    calibration: Literal["weighted", "batch-union"] = Field(default="weighted", description="form of the -c algorithms")
-    profile: Literal["definition"] = Field(default="definition", description="whose choices: the definitions'")
+    calibration: Literal["weighted", "batch-union"] | None = Field(
+        default=None, description="form of the -c algorithms; null = as the profile has it"
+    )
+    profile: Literal["definition", "released"] = Field(
+        default="definition", description="whose choices: the definitions', or the published code's as a whole"
+    )
     hyper: dict[str, dict[str, Any]] = Field(
         default={}, description="fixed values: {algorithm, or * for every one: {hyperparameter: value}}"
     )
@@ -167,21 +172,28 @@ class Spec(BaseModel):
         return Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
 
     def resolve(self) -> Spec:
-        """The spec with ``all`` spelled out, plugins loaded and every name looked up."""
+        """The spec with ``all`` and the profile's choices spelled out, plugins loaded and every name looked up."""
         from puarena import algorithms, data, networks
 
+        profile = PROFILES[self.profile]
         own = plugin_names(self.plugins)
         names: list[str] = []
         for name in self.algorithms:
-            names += [*builtin_algorithms(), *own] if name == ALL else [name]
+            names += [*algorithms.names("puarena"), *own] if name == ALL else [name]
+        known = set(algorithms.names())
+        names = [name + profile.variant if name + profile.variant in known else name for name in names]
         for name in {*names, *self.hyper} - {EVERY}:
             algorithms.get(name)
         for problem in self.problems:
             data.info(problem.dataset)
         if self.network is not None and self.network not in networks.NETWORKS:
             raise unknown("network", self.network, networks.NETWORKS)
-        spec = self.model_copy(update={"algorithms": tuple(dict.fromkeys(names))})
-        return spec._beside(Path.cwd())
+        changes = {
+            "algorithms": tuple(dict.fromkeys(names)),
+            "draws": self.draws or profile.draws,
+            "calibration": self.calibration or profile.calibration,
+        }
+        return self.model_copy(update=changes)._beside(Path.cwd())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -209,13 +221,6 @@ class Spec(BaseModel):
 def is_path(dataset: str) -> bool:
     """Is this dataset a user's own YAML file (and not a built-in name)?"""
     return dataset.lower().endswith((".yaml", ".yml"))
-
-
-def builtin_algorithms() -> list[str]:
-    """The algorithms of this package, without the published code's variants (``name@released``)."""
-    from puarena import algorithms
-
-    return [name for name in algorithms.names("puarena") if "@" not in name]
 
 
 def plugin_names(paths: Iterable[str]) -> list[str]:

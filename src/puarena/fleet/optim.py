@@ -34,16 +34,14 @@ class RunSGD:
         rate = -self.lr * factor
         if self.decays:
             grads = [g.addcmul(p, d) for g, p, d in zip(grads, self.parameters, self.decays, strict=True)]
-        if active is not None:
-            rate = torch.where(active, rate, torch.zeros_like(rate))
-            kept = [buffer.clone() for buffer in self.buffers]
+        kept = [] if active is None else [t.clone() for t in (*self.parameters, *self.buffers)]
         for p, g, buffer in zip(self.parameters, grads, self.buffers, strict=True):
             momentum = _like(self.momentum, p)
             buffer.mul_(momentum).add_(g)
             p.addcmul_(torch.addcmul(g, buffer, momentum) if self.nesterov else buffer, _like(rate, p))
-        if active is not None:
-            for p, buffer, old in zip(self.parameters, self.buffers, kept, strict=True):
-                torch.where(_like(active, p), buffer, old, out=buffer)
+        if active is not None:  # also undoes what a gradient that is not finite did
+            for now, before in zip((*self.parameters, *self.buffers), kept, strict=True):
+                now.copy_(torch.where(_like(active, now), now, before))
 
     @torch.no_grad()
     def freeze(self, rows: Tensor) -> None:

@@ -45,8 +45,7 @@ class _Logit(torch.autograd.Function):
 
 
 def split(theta: Tensor, features: int, hidden: int) -> Parts:
-    """Return views of ``theta``: ``[runs, features, hidden]``, ``[runs, 1, hidden]``, ``[runs, 2, hidden]``, ``[runs, 1, 2]``.
-    """
+    """Return views of the rows of ``theta``: ``[features, hidden]``, ``[1, hidden]``, ``[2, hidden]``, ``[1, 2]``."""
     runs, a, b = len(theta), features * hidden, (features + 1) * hidden
     return (
         theta[:, :a].view(runs, features, hidden),

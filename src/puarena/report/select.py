@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from puarena.bench.profiles import PROFILES
 from puarena.bench.store import Store, ask
 from puarena.errors import unknown
 
@@ -78,6 +79,14 @@ def select(source: Source, criteria: Iterable[str] | None = None) -> DataFrame:
     """
     with _reading(source):
         return ask(load(source), query).df()
+
+
+def default_criteria(source: Source) -> tuple[str, ...]:
+    """The criteria of the profile a source was made with; the definition's where there are several."""
+    with _reading(source):
+        profiles = {row[0] for row in ask(load(source), "SELECT DISTINCT profile FROM curves").fetchall()}
+    name = profiles.pop() if len(profiles) == 1 else "definition"
+    return PROFILES.get(name, PROFILES["definition"]).criteria
 
 
 def _pick(value: str) -> str:

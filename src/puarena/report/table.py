@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.errors import unknown
-from puarena.report.select import CRITERIA, METRICS, PROBLEM, aggregate, names, select
+from puarena.report.select import CRITERIA, METRICS, PROBLEM, aggregate, default_criteria, names, select
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -83,7 +83,8 @@ class Row:
     @property
     def label(self) -> str:
         """The algorithm's name, and whose choices it follows when not the definition's."""
-        return self.algorithm if self.profile == "definition" else f"{self.algorithm} ({self.profile})"
+        told = self.profile == "definition" or self.algorithm.endswith(f"@{self.profile}")
+        return self.algorithm if told else f"{self.algorithm} ({self.profile})"
 
     @property
     def frame(self) -> bool:
@@ -143,8 +144,9 @@ class Table:
 
 
 def base(algorithm: str) -> str:
-    """The plain algorithm of a calibrated one: ``nnpu`` for ``nnpu-c`` (and ``p3mix-c`` for itself)."""
-    return algorithm if algorithm in ORDER else algorithm.removesuffix("-c")
+    """The plain algorithm of a variant: ``nnpu`` for ``nnpu-c`` and ``nnpu-c@released``; ``p3mix-c`` stays itself."""
+    name = algorithm.partition("@")[0]
+    return name if name in ORDER else name.removesuffix("-c")
 
 
 def table(
@@ -156,11 +158,11 @@ def table(
 ) -> list[Table]:
     """Make one table per problem from a results folder (a path or a ``Store``) or a relation like ``load``'s.
 
-    ``metrics``: of accuracy, auc, f1 (these three unless told), precision, recall. ``criteria``: of pa, pauc, oa (these
-    three unless told), pa-released. ``error``: ``stderr`` or ``std``. ``algorithms``: which, in this order.
+    ``metrics``: of accuracy, auc, f1 (these three unless told), precision, recall. ``criteria``: of pa, pauc, oa,
+    pa-released (those of the profile unless told). ``error``: ``stderr`` or ``std``. ``algorithms``: which, in order.
     """
     chosen = names("metric", metrics, METRICS, ("accuracy", "auc", "f1"))
-    by = names("criterion", criteria, CRITERIA, ("pa", "pauc", "oa"))
+    by = names("criterion", criteria, CRITERIA, default_criteria(source))
     if error not in ERRORS:
         raise unknown("error", error, ERRORS)
     numbers = aggregate(select(source, by), chosen)

@@ -1,0 +1,60 @@
+"""Whose choices a benchmark follows, as a whole: the definitions', or those of the published code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from puarena.bench.hparams import DEFAULT_BATCH
+
+
+@dataclass(frozen=True)
+class Views:
+    """Names of the weak and the strong view a dataset is trained with; None leaves inputs as they are."""
+
+    weak: str | None = None
+    strong: str | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The choices that belong together.
+
+    ``variant`` is appended to an algorithm's name where such a variant is registered; ``own_data`` gives every run its
+    own draw of P, U and validation data instead of one per trial; ``criteria`` are the columns of its tables.
+    """
+
+    name: str
+    meaning: str
+    variant: str = ""
+    calibration: str = "weighted"
+    draws: str = "shared"
+    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(DEFAULT_BATCH))
+    own_data: bool = False
+    views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType({}))
+    criteria: tuple[str, ...] = ("pa", "pauc", "oa")
+
+    def views_of(self, dataset: str) -> Views:
+        """Return the views a dataset is trained with."""
+        return self.views.get(dataset, Views())
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("definition", "the algorithms as their papers define them, under the benchmark paper's protocol"),
+        Profile(
+            "released",
+            "what the published code ran: its variants of the algorithms, batch-union calibration, its proxy accuracy, "
+            "the raw second output for AUC and PAUC, draws of configurations and data per run, mirrored USPS digits",
+            variant="@released",
+            calibration="batch-union",
+            draws="per-split",
+            default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
+            own_data=True,
+            views=MappingProxyType({"usps": Views("usps-weak", "usps-strong")}),
+            criteria=("pa-released", "pauc", "oa"),
+        ),
+    )
+}
