@@ -114,7 +114,7 @@ def test_the_released_count_loss_bounds_the_gradient():
     algorithm = f.algorithm
     index = torch.cat([f.p_train[:, :32], f.u_train[:, :32]], 1)
     i = torch.zeros(3, 32, dtype=torch.int64)
-    batch = Batch(x=f.features[index], i_p=i, i_u=i, draw={}, at={})
+    batch = Batch(x=f.features[index], n_p=i.shape[1], position={"p": i, "u": i}, draw={}, at={})
     parameters = list(algorithm.f.parameters())
 
     def norms(loss):
@@ -194,13 +194,13 @@ def test_partners_of_p3mix():
         "partner": torch.tensor([[3, 2, 0, 1]]),
         "pool": torch.tensor([[0, 1, 2, 0]]),
     }
-    algorithm.loss(Batch(x=points, i_p=i, i_u=i, draw=draw, at={}))
+    algorithm.loss(Batch(x=points, n_p=i.shape[1], position={"p": i, "u": i}, draw=draw, at={}))
     expected = 0.75 * points[0, :, 0] + 0.25 * torch.tensor([4.0, 0.1, 100.0, 6.0])
     torch.testing.assert_close(seen["x"][0, :, 0], expected)
     torch.testing.assert_close(seen["labels"][0, :, 0], torch.tensor([1.0, 0.75, 0.25, 1.0]))
     seen.clear()
     draw = {"lam": torch.tensor([0.75]), "permutation": torch.tensor([[3, 2, 0, 1]])}
-    algorithm.early_loss(Batch(x=points, i_p=i, i_u=i, draw=draw, at={}))
+    algorithm.early_loss(Batch(x=points, n_p=i.shape[1], position={"p": i, "u": i}, draw=draw, at={}))
     torch.testing.assert_close(seen["labels"][0, :, 0], torch.tensor([0.75, 0.75, 0.25, 0.25]))
 
 
@@ -277,7 +277,7 @@ def test_views_of_a_batch_pass_together():
     x, strong = torch.randn(2, 7, 3), torch.randn(2, 7, 3)
     i_p, i_u = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)
     for view in (strong, x, None):
-        batch = Batch(x=x, i_p=i_p, i_u=i_u, draw={}, at={}, strong=view)
+        batch = Batch(x=x, n_p=i_p.shape[1], position={"p": i_p, "u": i_u}, draw={}, at={}, strong=view)
         want = network(x if view is None else view)
         for part in (slice(0, 3), slice(3, None)):
             f_p, f_u, f_strong = two_views(network, batch, part)

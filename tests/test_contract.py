@@ -5,13 +5,12 @@ On a GPU machine ``make test-gpu`` runs the same checks there.
 
 from dataclasses import replace
 
-import goldens
 import pytest
 import torch
 
+import goldens
 from puarena import algorithms, contract
 from puarena.algorithms import Algorithm, logistic, registry
-
 
 CONFIG = replace(contract.CONFIG, device=goldens.DEVICE)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toys import rows, toy
 
 from puarena import fleet
 from puarena.algorithms import Algorithm, Phase, Setup, Update, names
@@ -17,6 +16,7 @@ from puarena.fleet.optim import RunSGD
 from puarena.fleet.steps import Stepper
 from puarena.networks import MLP
 from puarena.networks.mlp import split
+from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=16, steps=60, record_every=20)
 
@@ -193,6 +193,7 @@ class _TwoStage(Algorithm):
     def after_step(self, batch):
         assert batch.draw["lam"].shape == (self.setup.runs,)
         self.ramp = batch.at["ramp"]
+        assert batch.i_p.shape == (self.setup.runs, self.setup.batch_p)
         self.seen.scatter_add_(1, batch.i_u, torch.ones_like(batch.i_u, dtype=self.seen.dtype))
 
 
@@ -207,7 +208,8 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     epoch = f.algorithm.setup.epoch
     assert epoch == len(data.u_train) // 16
     assert curves.step.tolist() == [25, 50, 75, 100]
-    assert curves.phase == ["first", "early", "early", "main"] and epoch == 24
+    assert curves.phase == ["first", "early", "early", "main"]
+    assert epoch == 24
     assert curves.selectable.tolist() == [False, True, True, True]
     assert f.algorithm.calls == [
         "first", ("first", 0), ("first", 1), "early", ("early", 0), ("early", 1), "main", ("main", 0),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import goldens
 import pytest
 import torch
 
+import goldens
 from puarena import metrics
 from puarena.algorithms.nnpu import NNPU
 from puarena.algorithms.nnpu_ga import NNPUGA
@@ -84,15 +84,16 @@ def test_calibrated_risk_of_a_dataset(dtype):
 @both
 def test_metrics_and_criteria(dtype):
     names = {"pa": "pa", "pauc": "pauc", "oa": "oa"}
+    on = lambda tensor: tensor.to(goldens.DEVICE)  # noqa: E731
     for case in goldens.cases("metrics"):
-        take = {k: torch.tensor([v], dtype=goldens.DTYPES[dtype]) for k, v in case["inputs"].items() if "_f" in k}
-        label_u = torch.tensor([case["inputs"]["val_y_u"]]) > 0
-        label = torch.tensor([case["inputs"]["test_y"]]) > 0
+        take = {k: on(torch.tensor([v], dtype=goldens.DTYPES[dtype])) for k, v in case["inputs"].items() if "_f" in k}
+        label_u = on(torch.tensor([case["inputs"]["val_y_u"]])) > 0
+        label = on(torch.tensor([case["inputs"]["test_y"]])) > 0
         expected = case["expected_value"]
         for one_sample, suffix in ((True, "_os"), (False, "_ts")):
             v = metrics.Validation(
                 take["val_f_p"], take["val_f_u"], take["val_f_p"], take["val_f_u"],
-                torch.tensor([case["params"]["pi"]], dtype=torch.float64), torch.tensor([one_sample]), label_u,
+                on(torch.tensor([case["params"]["pi"]], dtype=torch.float64)), on(torch.tensor([one_sample])), label_u,
             )  # fmt: skip
             got = metrics.evaluate(v)
             for name, key in names.items():

@@ -51,7 +51,7 @@ def stage(name):
 def extras(values, key, stack, dtype):
     """Compare ``[runs, …]`` values with an extra result of the stacked cases."""
     for row, case in enumerate(stack):
-        close(values[row].detach().numpy(), case["expected_extra"][key], case, dtype, key)
+        close(values[row].detach().cpu().numpy(), case["expected_extra"][key], case, dtype, key)
 
 
 @both

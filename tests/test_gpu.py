@@ -1,4 +1,4 @@
-"""What must be true on a GPU: captured steps are the eager ones, and an algorithm that cannot be captured still runs."""
+"""What must be true on a GPU: captured steps equal eager ones, and what cannot be captured still runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toys import rows, toy
 
 from puarena import algorithms, fleet
 from puarena.algorithms import Algorithm, logistic, registry
 from puarena.fleet import FleetConfig
+from toys import rows, toy
 
 pytestmark = [
     pytest.mark.gpu,

@@ -88,11 +88,13 @@ def test_pauc_orders_as_auc(prior, one_sample):
     pauc, auc = [], []
     for strength in (0.0, 0.5, 1.0, 2.0, 4.0):
         s_p, s_u = base_p + strength, base_u + strength * label_u
-        v = metrics.Validation(*(torch.tensor(a)[None] for a in (s_p, s_u, s_p, s_u)),
-                               torch.tensor([prior]), torch.tensor([one_sample]), torch.tensor(label_u)[None])  # fmt: skip
+        scores = [torch.tensor(a)[None] for a in (s_p, s_u, s_p, s_u)]
+        label = torch.tensor(label_u)[None]
+        v = metrics.Validation(*scores, torch.tensor([prior]), torch.tensor([one_sample]), label)
         pauc.append(metrics.evaluate(v)["val_pauc"].item())
         negatives = s_u[~label_u]
         auc.append(sk.roc_auc_score(np.r_[np.ones(n_p), np.zeros(len(negatives))], np.r_[s_p, negatives]))
     share = label_u.mean()
-    assert np.all(np.diff(auc) > 0) and np.all(np.diff(pauc) > 0)
+    assert np.all(np.diff(auc) > 0)
+    assert np.all(np.diff(pauc) > 0)
     np.testing.assert_allclose(pauc, share / 2 + (1 - share) * np.array(auc), atol=0.015)

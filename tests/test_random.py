@@ -13,7 +13,8 @@ SEEDS = torch.tensor([3, -7, 2**62 + 11])
 def test_uniform_law_and_independence_of_streams():
     u = random.uniform(SEEDS, "a", (20_000,), dtype=torch.float64)
     v = random.uniform(SEEDS, "b", (20_000,), dtype=torch.float64)
-    assert u.min() > 0 and u.max() < 1
+    assert u.min() > 0
+    assert u.max() < 1
     for row in u:
         assert stats.kstest(row.numpy(), "uniform").pvalue > 1e-3
     together = np.corrcoef(np.r_[u.numpy(), v.numpy()])
@@ -29,7 +30,8 @@ def test_beta_law(a):
 
 def test_integers_are_uniform_and_in_range():
     draws = random.integers(SEEDS, "k", 7, (70_000,))
-    assert draws.min() == 0 and draws.max() == 6
+    assert draws.min() == 0
+    assert draws.max() == 6
     for row in draws:
         assert stats.chisquare(np.bincount(row.numpy(), minlength=7)).pvalue > 1e-3
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from toys import rows, toy
 
 from puarena import fleet
 from puarena.data.views import VIEWS, AffineView, get_view
@@ -13,6 +12,7 @@ from puarena.errors import UserError
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.steps import Stepper
 from puarena.random import Draws
+from toys import rows, toy
 
 SEEDS = torch.tensor([4, 5])
 
@@ -51,7 +51,8 @@ def test_shift_and_jitter_stay_in_range():
     u = {name: values[0] for name, values in view.draws(Draws(SEEDS, 0, 1), "strong", 50).items()}
     seen = view(x, u)
     assert seen.shape == x.shape
-    assert seen.min() >= view.black - 1e-5 and seen.max() <= view.white + 1e-5
+    assert seen.min() >= view.black - 1e-5
+    assert seen.max() <= view.white + 1e-5
     assert not torch.allclose(seen, x)
 
 

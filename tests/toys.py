@@ -20,10 +20,10 @@ def toy(
 ) -> tuple[np.ndarray, PUData, HiddenLabels]:
     """Return features and a split of a separable toy problem; ``gap`` is the distance of the class means."""
     rng = np.random.default_rng(seed)
-    n_p = int(round(rate * n))
+    n_p = round(rate * n)
     n_u = n - n_p
     shifted = (prior - rate) / (1 - rate) if setting == "os" else prior
-    pos_u = int(round(shifted * n_u)) if positives_in_u else 0
+    pos_u = round(shifted * n_u) if positives_in_u else 0
     label = np.r_[np.ones(n_p), np.ones(pos_u), np.zeros(n_u - pos_u), rng.random(400) < prior].astype(bool)
     x = rng.normal(size=(len(label), features)) + gap / 2 * (2 * label[:, None] - 1) / np.sqrt(features)
     p, u = rng.permutation(n_p), n_p + rng.permutation(n_u)

@@ -66,7 +66,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     config = replace(config, batch_size=64, steps=600, warmup=200, record_every=50)
     setting = "ts" if entry.cls.setting == "two-sample" and not entry.calibrated else "os"
     for prior in PRIORS:
-        x, rows = _rows(name, (3e-3, 3e-2, 3e-1), prior, setting=setting)
+        x, rows = _rows(name, (3e-4, 3e-3, 3e-2, 3e-1), prior, setting=setting)
         curves = fleet.train(rows, config, x)
         auc = np.nanmax(curves.values["test_auc"][curves.selectable])
         if not auc >= 0.8:

@@ -3,12 +3,12 @@
 Shapes everywhere: ``[runs, batch]`` logits, ``[runs]`` losses, hyperparameters and priors.
 """
 
-from puarena.algorithms.base import Algorithm, Batch, Hyper, Phase, Setup, Update, col
+from puarena.algorithms.base import Algorithm, Batch, Hyper, Now, Phase, Setup, Update, col
 from puarena.algorithms.hyper import Choice, LogUniform
 from puarena.algorithms.losses import logistic
 from puarena.algorithms.registry import Entry, get, load_plugin, names
 
 __all__ = [
-    "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Phase", "Setup", "Update",
+    "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Now", "Phase", "Setup", "Update",
     "col", "get", "load_plugin", "logistic", "names",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ The smallest algorithm is a class with a name and an ``objective``::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -97,36 +97,69 @@ class Setup:
         return self.n_u // self.batch_u
 
 
+class Now(Mapping[str, Tensor]):
+    """What a step needs beside its inputs, read from blocks computed ahead (``{name: [steps, …]}``) at the cursor.
+
+    Each value is read when it is first asked for, so that an algorithm pays for what it uses.
+    """
+
+    def __init__(self, block: Mapping[str, Tensor], cursor: Tensor, kind: str = "") -> None:
+        self.block, self.cursor, self.kind = block, cursor, kind
+        self.read: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.read:
+            self.read[name] = self.block[self.kind + name].index_select(0, self.cursor).squeeze(0)
+        return self.read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name[len(self.kind) :] for name in self.block if name.startswith(self.kind))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @dataclass(frozen=True)
 class Batch:
-    """One step's data: ``x`` holds the positives of every run first, then the unlabeled points.
+    """One step's data: ``x`` holds the ``n_p`` positives of every run first, then the unlabeled points.
 
-    ``i_p``, ``i_u`` are positions in the training sets (for per-sample state); ``draw`` are this step's random draws,
-    ``at`` its scheduled numbers (0-dim tensors). ``strong`` is the strong view of the same points, for algorithms that
-    ask for one (``strong_view``); ``label_u`` exists only for the fully supervised frame.
+    ``draw`` are this step's random draws, ``at`` its scheduled numbers (0-dim tensors). ``strong`` is the strong view
+    of the same points, for algorithms that ask for one (``strong_view``); ``label_u`` exists only for the fully
+    supervised frame.
     """
 
     x: Tensor
-    i_p: Tensor
-    i_u: Tensor
-    draw: dict[str, Tensor]
-    at: dict[str, Tensor]
+    n_p: int
+    position: Mapping[str, Tensor]
+    draw: Mapping[str, Tensor]
+    at: Mapping[str, Tensor]
     strong: Tensor | None = None
     label_u: Tensor | None = None
 
     @property
+    def i_p(self) -> Tensor:
+        """Positions of the positives in the training set, ``[runs, n_p]``, for per-sample state."""
+        return self.position["p"]
+
+    @property
+    def i_u(self) -> Tensor:
+        """Positions of the unlabeled points in the training set, ``[runs, n_u]``, for per-sample state."""
+        return self.position["u"]
+
+    @property
     def x_p(self) -> Tensor:
         """Inputs of the positive batch."""
-        return self.x[:, : self.i_p.shape[1]]
+        return self.x[:, : self.n_p]
 
     @property
     def x_u(self) -> Tensor:
         """Inputs of the unlabeled batch."""
-        return self.x[:, self.i_p.shape[1] :]
+        return self.x[:, self.n_p :]
 
     def split(self, f: Tensor) -> tuple[Tensor, Tensor]:
-        """Split ``[runs, batch_p + batch_u]`` into its positive and unlabeled part."""
-        return f[:, : self.i_p.shape[1]], f[:, self.i_p.shape[1] :]
+        """Split ``[runs, n_p + n_u]`` into its positive and unlabeled part."""
+        f_p, f_u = f.split([self.n_p, f.shape[1] - self.n_p], 1)
+        return f_p, f_u
 
 
 class Algorithm(nn.Module):

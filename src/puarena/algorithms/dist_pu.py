@@ -91,7 +91,7 @@ class DistPU(Algorithm):
 
     def targets(self, batch: Batch, f_u: Tensor) -> Tensor:
         """Return the mixed labels of a batch, positives first; store the scores as labels for the next visit."""
-        y = torch.cat([torch.ones_like(batch.i_p, dtype=f_u.dtype), self.label_u.gather(1, batch.i_u)], 1)
+        y = torch.cat([f_u.new_ones(len(f_u), batch.n_p), self.label_u.gather(1, batch.i_u)], 1)
         self.label_u.scatter_(1, batch.i_u, clamped(f_u.detach()).sigmoid())
         return torch.lerp(y.gather(1, batch.draw["partner"]), y, col(batch.draw["lam"]))
 

@@ -84,7 +84,7 @@ class HolisticPU(Algorithm):
 
     def trend_loss(self, batch: Batch) -> Tensor:
         """Return phase 1's loss: the positives in both views, the unlabeled points in the weak one."""
-        f_p, f_u, f_strong = two_views(self.a, batch, slice(0, batch.i_p.shape[1]))
+        f_p, f_u, f_strong = two_views(self.a, batch, slice(0, batch.n_p))
         return self.trend_risk(f_p, f_strong, f_u)
 
     def after_step(self, batch: Batch) -> None:
@@ -126,7 +126,7 @@ class HolisticPU(Algorithm):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return phase 2's loss."""
-        f_p, f_u, f_strong = two_views(self.f, batch, slice(batch.i_p.shape[1], None))
+        f_p, f_u, f_strong = two_views(self.f, batch, slice(batch.n_p, None))
         return self.pseudo_risk(f_p, f_u, f_strong, self.pseudo.gather(1, batch.i_u), batch.at["ramp"])
 
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:

@@ -48,7 +48,7 @@ class P3Mix(Algorithm):
 
     def labels(self, batch: Batch, target_u: Tensor) -> Tensor:
         """Return what is mixed beside the inputs, ``[runs, 2b, columns]``: the targets first."""
-        return pad(target_u, (batch.i_p.shape[1], 0), value=1.0).unsqueeze(-1)
+        return pad(target_u, (batch.n_p, 0), value=1.0).unsqueeze(-1)
 
     def mixed_risk(self, f_p: Tensor, f_u: Tensor, t_p: Tensor, t_u: Tensor) -> Tensor:
         """Return ``w_P mean_P CE + w_U mean_U CE + w_ent mean H`` on mixed points, probabilities clipped at 1e-4."""
@@ -71,7 +71,7 @@ class P3Mix(Algorithm):
 
     def early_loss(self, batch: Batch) -> Tensor:
         """Mix with a random permutation of the batch."""
-        labels = self.labels(batch, self.prior.new_zeros(batch.i_u.shape))
+        labels = self.labels(batch, self.prior.new_zeros(len(batch.x), batch.x.shape[1] - batch.n_p))
         return self._mix(batch, labels, batch.x, labels, batch.draw["permutation"])
 
     def loss(self, batch: Batch) -> Tensor:
@@ -79,7 +79,7 @@ class P3Mix(Algorithm):
         with torch.no_grad():
             s_u = torch.sigmoid(self.f(batch.x_u))
         labels = self.labels(batch, self.corrected(s_u))
-        doubt = pad(self.ambiguous(s_u), (batch.i_p.shape[1], 0), value=False)
+        doubt = pad(self.ambiguous(s_u), (batch.n_p, 0), value=False)
         partner = torch.where(doubt, batch.draw["pool"] + batch.x.shape[1], batch.draw["partner"])
         y = pad(labels, (0, 0, 0, self.pool.shape[1]), value=1.0)
         return self._mix(batch, labels, torch.cat([batch.x, self.pool], 1), y, partner)

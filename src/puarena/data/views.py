@@ -6,6 +6,7 @@ The draws are made ahead for a block of steps, so that applying a view reads not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import pi
 
@@ -39,7 +40,7 @@ class AffineView:
         wanted += ["brightness", "contrast"] if self.jitter else []
         return {key: draws.uniform(f"view:{name}:{key}", n) for key in wanted}
 
-    def __call__(self, x: Tensor, u: dict[str, Tensor]) -> Tensor:
+    def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
         """Return the view of ``x`` (``[runs, n, height * width]``)."""
         images = x.reshape(-1, 1, *self.shape) - self.black
         angle = ((2 * u["rotation"] - 1) * self.rotation * pi / 180).reshape(-1)

@@ -4,7 +4,8 @@ graph and replayed, several steps at a time."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +14,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 MANY = 10  # steps in one replay of the long graph
 WARM_UP = 3  # steps before capture: libraries create their handles and workspaces
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """On a GPU, work on a stream of one's own: the default one cannot be captured."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    stream.wait_stream(outer)
+    with torch.cuda.stream(stream):
+        yield
+    outer.wait_stream(stream)
 
 
 class StepWatch(TorchDispatchMode):

@@ -13,6 +13,7 @@ from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
 from puarena.data.views import get_view
 from puarena.fleet.batches import Cycle
+from puarena.fleet.capture import own_stream
 from puarena.fleet.evaluate import Held, record
 from puarena.fleet.log import Log
 from puarena.fleet.memory import keep_freed_memory
@@ -85,9 +86,9 @@ class Fleet:
         shape = tuple(self.features.shape[1:])
         self.algorithm.attach(lambda name: networks.build(config.network, self.seeds, shape, name, self.dtype))
         self.algorithm.to(self.device).train()
-        self.lr, momentum = self._per_run([r.lr for r in rows]), self._per_run([r.momentum for r in rows])
+        lr, momentum = self._per_run([r.lr for r in rows]), self._per_run([r.momentum for r in rows])
         self.optimisers = {
-            name: RunSGD(getattr(self.algorithm, name), self.lr, momentum, cls.weight_decay, cls.nesterov)
+            name: RunSGD(getattr(self.algorithm, name), lr, momentum, cls.weight_decay, cls.nesterov)
             for name in cls.networks
         }
         self.cycle_p = Cycle(self.seeds, "p", n_p, batch_p)
@@ -116,10 +117,11 @@ class Fleet:
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""
-        for step, total in self.segments():
-            if on_record is not None:
-                on_record(step, total)
-        return self.log.curves()
+        with own_stream(self.device):
+            for step, total in self.segments():
+                if on_record is not None:
+                    on_record(step, total)
+            return self.log.curves()
 
     def segments(self) -> Iterator[tuple[int, int]]:
         """Train from record to record; yield the step of each and the number of all steps."""

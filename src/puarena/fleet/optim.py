@@ -25,13 +25,13 @@ class RunSGD:
     ) -> None:
         self.parameters = list(network.parameters())
         self.buffers = [torch.zeros_like(p) for p in self.parameters]
-        self.lr, self.momentum, self.nesterov = lr, momentum, nesterov
+        self.descent, self.momentum, self.nesterov = -lr, momentum, nesterov
         self.decays = [mask * weight_decay for mask in network.decays()] if weight_decay else []
 
     @torch.no_grad()
-    def step(self, grads: Sequence[Tensor], factor: Tensor, active: Tensor | None = None) -> None:
+    def step(self, grads: Sequence[Tensor], factor: Tensor | None = None, active: Tensor | None = None) -> None:
         """Apply one update; ``factor`` scales the learning rate, rows where ``active`` is False stay as they are."""
-        rate = -self.lr * factor
+        rate = self.descent if factor is None else self.descent * factor
         if self.decays:
             grads = [g.addcmul(p, d) for g, p, d in zip(grads, self.parameters, self.decays, strict=True)]
         kept = [] if active is None else [t.clone() for t in (*self.parameters, *self.buffers)]
@@ -48,4 +48,4 @@ class RunSGD:
         """Stop the rows where the bool tensor ``rows`` is True: zero parameters, momentum and learning rate."""
         for tensor in (*self.parameters, *self.buffers):
             tensor.masked_fill_(_like(rows, tensor), 0.0)
-        self.lr.masked_fill_(rows, 0.0)
+        self.descent.masked_fill_(rows, 0.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from puarena.algorithms import Batch, Phase
+from puarena.algorithms import Batch, Now, Phase
 from puarena.fleet.capture import Replay
 from puarena.random import Draws
 
@@ -48,14 +48,16 @@ class Stepper:
         draws = algorithm.draws(Draws(fleet.seeds, begin, count, fleet.dtype), self.phase)
         epoch = algorithm.setup.epoch
         plans = [algorithm.schedule(self.phase, k, self.steps, k // epoch) for k in range(done, done + count)]
-        block = {"i_p": fleet.cycle_p.block(begin, count), "i_u": fleet.cycle_u.block(begin, count)}
+        i_p, i_u = fleet.cycle_p.block(begin, count), fleet.cycle_u.block(begin, count)
+        block = {"i:p": i_p, "i:u": i_u, "index": torch.cat([_at(fleet.p_train, i_p), _at(fleet.u_train, i_u)], -1)}
+        if fleet.label_u is not None:
+            block["label_u"] = _at(fleet.label_u, i_u)
         block.update({f"draw:{name}": values for name, values in draws.items()})
         for kind, view in fleet.views.items():
-            points = block["i_p"].shape[-1] + block["i_u"].shape[-1]
-            drawn = view.draws(Draws(fleet.seeds, begin, count, fleet.dtype), kind, points)
+            drawn = view.draws(Draws(fleet.seeds, begin, count, fleet.dtype), kind, block["index"].shape[-1])
             block.update({f"{kind}:{name}": values for name, values in drawn.items()})
-        for name in {"lr", *plans[0]}:
-            numbers = [plan.get(name, 1.0) for plan in plans]
+        for name in plans[0]:
+            numbers = [plan[name] for plan in plans]
             block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
         if self.replay.capture:
             self._keep(block, count)
@@ -73,20 +75,18 @@ class Stepper:
     def _take(self) -> Batch:
         """Gather the batch at the cursor."""
         fleet = self.fleet
-        now = {name: values.index_select(0, self.cursor).squeeze(0) for name, values in self.block.items()}
-        i_p, i_u = now["i_p"], now["i_u"]
-        index = torch.cat([fleet.p_train.gather(1, i_p), fleet.u_train.gather(1, i_u)], 1)
-        plain = fleet.features[index]
-        seen = {kind: view(plain, _part(now, kind)) for kind, view in fleet.views.items()}
+        now = Now(self.block, self.cursor)
+        plain = fleet.features[now["index"]]
+        seen = {kind: view(plain, Now(self.block, self.cursor, f"{kind}:")) for kind, view in fleet.views.items()}
         weak = seen.get("weak", plain)
         return Batch(
             x=weak,
-            i_p=i_p,
-            i_u=i_u,
-            draw=_part(now, "draw"),
-            at=_part(now, "at"),
+            n_p=fleet.algorithm.setup.batch_p,
+            position=Now(self.block, self.cursor, "i:"),
+            draw=Now(self.block, self.cursor, "draw:"),
+            at=Now(self.block, self.cursor, "at:"),
             strong=seen.get("strong", weak) if fleet.algorithm.strong_view else None,
-            label_u=None if fleet.label_u is None else fleet.label_u.gather(1, i_u),
+            label_u=now["label_u"] if "label_u" in self.block else None,
         )
 
     def step(self) -> None:
@@ -98,13 +98,13 @@ class Stepper:
             loss, active = result if isinstance(result, tuple) else (result, None)
             grads = iter(torch.autograd.grad(loss.sum(), [p for _, parameters in trained for p in parameters]))
             for name, parameters in trained:
-                self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at["lr"], active)
+                self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at.get("lr"), active)
         self.last_loss.copy_(loss.detach())
         with torch.no_grad():
             algorithm.after_step(batch)
         self.cursor += 1
 
 
-def _part(values: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
-    """Return the values named ``kind:…``, under the rest of their name."""
-    return {name[len(kind) + 1 :]: value for name, value in values.items() if name.startswith(f"{kind}:")}
+def _at(table: Tensor, position: Tensor) -> Tensor:
+    """Return the entries of ``table`` (``[runs, n]``) at ``position`` (``[steps, runs, k]``)."""
+    return table.expand(len(position), -1, -1).gather(2, position)

@@ -42,5 +42,5 @@ class ReleasedDistPU(Released, DistPU):
 
     def targets(self, batch: Batch, f_u: Tensor) -> Tensor:
         """Return the mixed labels: hard, and 1 only where both members of a pair are positive."""
-        y = torch.cat([torch.ones_like(batch.i_p, dtype=f_u.dtype), (f_u >= 0).to(f_u.dtype)], 1)
+        y = torch.cat([f_u.new_ones(len(f_u), batch.n_p), (f_u >= 0).to(f_u.dtype)], 1)
         return y * y.gather(1, batch.draw["partner"])
