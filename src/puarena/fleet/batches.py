@@ -17,21 +17,17 @@ class Cycle:
         self._pass = -1
         self._order = torch.empty(0)
 
-    def _shuffled(self, number: int) -> Tensor:
-        """Return the batches of pass ``number``, ``[per_pass, runs, batch]``."""
-        if number != self._pass:
-            order = random.permutation(self.seeds, f"order:{self.name}", self.n, start=number).squeeze(1)
-            used = order[:, : self.per_pass * self.batch]
-            self._order = used.reshape(len(self.seeds), self.per_pass, self.batch).transpose(0, 1)
-            self._pass = number
-        return self._order
+    def _shuffled(self, first: int, last: int) -> Tensor:
+        """Return the batches of passes ``first … last``, ``[passes * per_pass, runs, batch]``; the last is kept."""
+        if first == last == self._pass:
+            return self._order
+        order = random.permutation(self.seeds, f"order:{self.name}", self.n, last - first + 1, start=first)
+        batches = order[..., : self.per_pass * self.batch].reshape(len(self.seeds), -1, self.batch).transpose(0, 1)
+        self._pass, self._order = last, batches[-self.per_pass :].clone()
+        return batches
 
     def block(self, start: int, count: int) -> Tensor:
         """Return the positions of steps ``start … start + count - 1``, ``int64 [count, runs, batch]``."""
-        parts = []
-        while count > 0:
-            number, offset = divmod(start, self.per_pass)
-            taken = self._shuffled(number)[offset : offset + count]
-            parts.append(taken)
-            start, count = start + len(taken), count - len(taken)
-        return torch.cat(parts)
+        first, last = start // self.per_pass, (start + count - 1) // self.per_pass
+        begin = start - first * self.per_pass
+        return self._shuffled(first, last)[begin : begin + count]

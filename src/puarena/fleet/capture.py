@@ -3,6 +3,7 @@ graph and replayed, several steps at a time."""
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,23 +84,71 @@ class Replay:
             self.step()
         try:
             pool = torch.cuda.graph_pool_handle()
-            self.graphs = {size: self._captured(size, pool) for size in (1, MANY)}
+            for size in (1, MANY):
+                with captured(pool) as graph:
+                    for _ in range(size):
+                        self.step()
+                self.graphs[size] = graph
         except RuntimeError as error:
             self.graphs = {}
             self._give_up(str(error).splitlines()[0])
         return WARM_UP
 
-    def _captured(self, size: int, pool: Any) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.current_stream().synchronize()
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-        try:
-            for _ in range(size):
-                self.step()
-        finally:
-            graph.capture_end()
-        return graph
-
     def _give_up(self, reason: str) -> None:
         self.capture = False
         warnings.warn(f"{self.name} runs uncaptured, which is many times slower: a step uses {reason}", stacklevel=2)
+
+    def close(self) -> None:
+        """Let go of the graphs, and of the step that they belong to."""
+        self.graphs.clear()
+        self.step = _nothing
+
+
+def _nothing() -> None:
+    raise RuntimeError("these steps are over")
+
+
+@contextmanager
+def captured(pool: Any = None) -> Iterator[torch.cuda.CUDAGraph]:
+    """Capture what is launched inside on the current stream; collecting an old graph meanwhile would break it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.current_stream().synchronize()
+    try:
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            yield graph
+        finally:
+            graph.capture_end()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class CapturedCall:
+    """A function of no arguments that returns tensors: captured at its third call, replayed from then on.
+
+    The function must launch the same work every time; what it returns is overwritten by the next call.
+    """
+
+    def __init__(self, function: Callable[[], dict[str, Tensor]], capture: bool) -> None:
+        self.function, self.capture, self.calls = function, capture, 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.result: dict[str, Tensor] = {}
+
+    def __call__(self) -> dict[str, Tensor]:
+        """Return the function's result for the present state."""
+        self.calls += 1
+        if self.graph is None:
+            if not self.capture or self.calls < 3:
+                return self.function()
+            try:
+                with captured() as graph:
+                    self.result = self.function()
+                self.graph = graph
+            except RuntimeError:
+                self.capture = False
+                return self.function()
+        self.graph.replay()
+        return dict(self.result)

@@ -13,7 +13,7 @@ from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
 from puarena.data.views import get_view
 from puarena.fleet.batches import Cycle
-from puarena.fleet.capture import own_stream
+from puarena.fleet.capture import CapturedCall, own_stream
 from puarena.fleet.evaluate import Held, record
 from puarena.fleet.log import Log
 from puarena.fleet.memory import keep_freed_memory
@@ -103,6 +103,10 @@ class Fleet:
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
         self.passes = TrainingPasses(self.features, self.p_train, self.u_train)
         self.log = Log(len(rows), self.device)
+        self.evaluate = CapturedCall(
+            lambda: record(self.algorithm, self.features, self.held, self.passes),
+            config.capture and self.device.type == "cuda",
+        )
         wanted = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
         self.views = {kind: get_view(name) for kind, name in wanted.items() if name is not None}
 
@@ -140,6 +144,7 @@ class Fleet:
                 if step % self.config.record_every == 0 or step == total:
                     self._record(step, stretch.phase, stepper.last_loss)
                     yield step, total
+            stepper.replay.close()
 
     def _until_pause(self, stretch: Stretch, done: int) -> int:
         """Return how many steps may follow before something else is due: an epoch's end, a record, the phase's end."""
@@ -149,8 +154,7 @@ class Fleet:
         return min(steps, epoch - done % epoch) if watches_epochs else steps
 
     def _record(self, step: int, phase: Phase, loss: Tensor) -> None:
-        values = record(self.algorithm, self.features, self.held, self.passes)
-        lost = self.log.add(step, phase, {**values, "loss": loss.double()})
+        lost = self.log.add(step, phase, {**self.evaluate(), "loss": loss.double()})
         for optimiser in self.optimisers.values():
             optimiser.freeze(lost)
 

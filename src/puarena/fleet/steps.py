@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from puarena.fleet.engine import Fleet
 
 
+LONGEST = 400  # steps of a block
+ENTRIES = 1 << 23  # and the batch positions it may hold
+
+
 class Stepper:
     """Carries a fleet through the steps of one phase."""
 
@@ -27,6 +31,9 @@ class Stepper:
         self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
         self.block: dict[str, Tensor] = {}
+        self.filled = 0  # steps of this phase whose needs are in the block, or were
+        points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)
+        self.longest = max(1, min(LONGEST, steps, ENTRIES // points))
         capture = fleet.config.capture and fleet.device.type == "cuda"
         self.replay = Replay(self.step, fleet.rows[0].algorithm, capture)
         self.trained = {
@@ -35,9 +42,11 @@ class Stepper:
         }
 
     def advance(self, done: int, count: int) -> int:
-        """Do ``count`` steps after the ``done`` steps of this phase; return ``count``."""
-        self.fill(done, count)
-        self.cursor.zero_()
+        """Do at most ``count`` steps after the ``done`` steps of this phase; return how many."""
+        if done >= self.filled:
+            self.fill(done, min(self.longest, self.steps - done))
+            self.cursor.zero_()
+        count = min(count, self.filled - done)
         self.replay(count)
         return count
 
@@ -59,6 +68,7 @@ class Stepper:
         for name in plans[0]:
             numbers = [plan[name] for plan in plans]
             block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
+        self.filled = done + count
         if self.replay.capture:
             self._keep(block, count)
         else:
@@ -66,9 +76,8 @@ class Stepper:
 
     def _keep(self, block: dict[str, Tensor], count: int) -> None:
         """Copy a block to where the captured step reads it; room for the longest block is made at the first."""
-        longest = min(self.fleet.config.record_every, self.steps)
         if not self.block:
-            self.block = {name: values.new_zeros(longest, *values.shape[1:]) for name, values in block.items()}
+            self.block = {name: values.new_zeros(self.longest, *values.shape[1:]) for name, values in block.items()}
         for name, values in block.items():
             self.block[name][:count].copy_(values)
 
