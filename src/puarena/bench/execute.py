@@ -212,24 +212,16 @@ def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
 def to_frame(
     fleet_id: str, runs: list[RunSpec], rows: list[fleet.Row], curves: fleet.Curves, device: str
 ) -> pd.DataFrame:
-    """Curves as rows of the store: one per run and record."""
+    """Curves as rows of the store: one per run and record, run by run."""
     records = len(curves.step)
-    shared = {
-        "step": curves.step,
-        "phase": curves.phase,
-        "selectable": curves.selectable,
-        "seconds": np.asarray(curves.seconds) / len(runs),
-    }
-    frames = []
-    for index, (run, row) in enumerate(zip(runs, rows, strict=True)):
-        problem, stop = run.problem, int(curves.diverged[index])
-        constant = {
+    constant = [
+        {
             "run": run.run_id,
             "fleet": fleet_id,
-            "dataset": problem.dataset,
-            "case": problem.case,
-            "setting": problem.setting,
-            "rate": problem.rate,
+            "dataset": run.problem.dataset,
+            "case": run.problem.case,
+            "setting": run.problem.setting,
+            "rate": run.problem.rate,
             "prior": row.data.prior,
             "algorithm": run.algorithm,
             "profile": run.profile,
@@ -247,9 +239,18 @@ def to_frame(
             "version": __version__,
             "torch": str(torch.__version__),
         }
-        values = {name: column[:, index] for name, column in curves.values.items()}
-        frames.append(pd.DataFrame({**shared, **values}, index=range(records)).assign(**constant))
-    return pd.concat(frames, ignore_index=True)
+        for run, row, stop in zip(runs, rows, curves.diverged.tolist(), strict=True)
+    ]
+    frame = pd.DataFrame(constant).loc[np.repeat(np.arange(len(runs)), records)].reset_index(drop=True)
+    shared = {
+        "step": curves.step,
+        "phase": np.array(curves.phase, dtype=object),
+        "selectable": curves.selectable,
+        "seconds": np.asarray(curves.seconds) / len(runs),
+    }
+    columns = {name: np.tile(values, len(runs)) for name, values in shared.items()}
+    columns.update({name: values.T.reshape(-1) for name, values in curves.values.items()})
+    return frame.assign(**columns)
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from puarena import random
+from puarena.networks import fused
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -16,34 +17,41 @@ Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 class _Logit(torch.autograd.Function):
     """``f = relu(x W1 + b1) (w2[1] - w2[0]) + b2[1] - b2[0]`` with its gradient written out.
 
-    Only the difference of the two output columns matters for the logit, so the second layer is one column wide, and on
-    a CPU a weighted sum, several times faster there than a thin matrix product; its columns get opposite gradients.
+    Only the difference of the two output columns matters for the logit, so the second layer is a weighted sum instead
+    of a thin matrix product (several times slower on a CPU); its columns get opposite gradients.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, theta: Tensor, hidden_units: int) -> Tensor:
         weight_1, bias_1, weight_2, bias_2 = split(theta, x.shape[-1], hidden_units)
-        hidden = torch.baddbmm(bias_1, x, weight_1).relu_()
-        readout = weight_2[:, 1] - weight_2[:, 0]
-        ctx.save_for_backward(x, hidden, readout, theta)
-        offset = bias_2[..., 1] - bias_2[..., 0]
-        if x.is_cuda:  # one launch instead of three
-            return torch.baddbmm(offset.unsqueeze(-1), hidden, readout.unsqueeze(-1)).squeeze(-1)
-        return (hidden * readout.unsqueeze(1)).sum(-1) + offset
+        if fused.available(theta):
+            hidden = torch.bmm(x, weight_1)
+            f = fused.finish_forward(hidden, theta, x.shape[-1])
+        else:
+            hidden = torch.baddbmm(bias_1, x, weight_1).relu_()
+            readout = weight_2[:, 1] - weight_2[:, 0]
+            f = (hidden * readout.unsqueeze(1)).sum(-1) + (bias_2[..., 1] - bias_2[..., 0])
+        ctx.save_for_backward(x, hidden, theta)
+        return f
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,) = grads
-        x, hidden, readout, theta = ctx.saved_tensors
-        g_hidden = torch.ops.aten.threshold_backward(g.unsqueeze(-1) * readout.unsqueeze(1), hidden, 0)
+        x, hidden, theta = ctx.saved_tensors
         out = torch.empty_like(theta)
         g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, x.shape[-1], hidden.shape[-1])
+        if fused.available(theta):
+            g_hidden = fused.start_backward(g, hidden, theta, out, x.shape[-1])
+        else:
+            _, _, weight_2, _ = split(theta, x.shape[-1], hidden.shape[-1])
+            readout = weight_2[:, 1] - weight_2[:, 0]
+            g_hidden = torch.ops.aten.threshold_backward(g.unsqueeze(-1) * readout.unsqueeze(1), hidden, 0)
+            torch.sum(g_hidden, 1, keepdim=True, out=g_bias_1)
+            torch.bmm(g.unsqueeze(1), hidden, out=g_weight_2[:, 1:])
+            torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
+            torch.sum(g, -1, out=g_bias_2[:, 0, 1])
+            torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
         torch.bmm(x.transpose(1, 2), g_hidden, out=g_weight_1)
-        torch.sum(g_hidden, 1, keepdim=True, out=g_bias_1)
-        torch.bmm(g.unsqueeze(1), hidden, out=g_weight_2[:, 1:])
-        torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
-        torch.sum(g, -1, out=g_bias_2[:, 0, 1])
-        torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
         return None, out, None  # inputs are data
 
 
