@@ -283,7 +283,7 @@ class Algorithm(nn.Module):
 
     def mean_u(self, g_u: Tensor, g_p: Tensor) -> Tensor:
         """Average over the marginal: ``mean_U`` for a plain run, ``(1-w) mean_U + w mean_P`` for a calibrated one."""
-        return (1 - self.w) * g_u.mean(-1) + self.w * g_p.mean(-1)
+        return torch.lerp(g_u.mean(-1), g_p.mean(-1), self.w)
 
     def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
         """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,6 +146,7 @@ def _train_all(
 ) -> Iterator[crew.Ended]:
     """Train fleets where and how the settings say; yield each with its rows, or with what broke it."""
     at_once = crew.choose_workers(settings.workers, fleets, settings.device)
+    settings = replace(settings, workers=at_once)
     trainer = partial(fleet_work, source=source, settings=settings)
     if settings.device == "cuda":
         return crew.on_streams(fleets, trainer, live.news, at_once)
@@ -190,7 +191,10 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
             yield before + step * len(members)
         before += step * len(members)
         runs = [stack.runs[index] for index in members]
-        frames.append(to_frame(stack.fleet_id, runs, mine, part.log.curves(), settings.device))
+        curves = part.log.curves()
+        if settings.device == "cuda":  # fleets in flight share the device
+            curves.seconds /= settings.workers or 1
+        frames.append(to_frame(stack.fleet_id, runs, mine, curves, settings.device))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -29,7 +29,7 @@ News: TypeAlias = Callable[[FleetSpec, int], None]
 Ended: TypeAlias = tuple[FleetSpec, pd.DataFrame | Exception]
 
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings
-STREAMS = 6  # fleets in flight on a GPU
+STREAMS = 12  # fleets in flight on a GPU
 _state: dict[str, Any] = {}
 
 
@@ -66,29 +66,35 @@ def one_by_one(fleets: list[FleetSpec], trainer: Trainer, on_news: News) -> Iter
 def on_streams(fleets: list[FleetSpec], trainer: Trainer, on_news: News, at_once: int) -> Iterator[Ended]:
     """Train fleets on a GPU, ``at_once`` in flight; one that does not fit in memory is halved and tried again."""
     waiting = deque(_longest_first(fleets))
+    streams = [torch.cuda.Stream() for _ in range(at_once)]  # memory is kept per stream: a few, used again and again
     flying: deque[tuple[FleetSpec, torch.cuda.Stream, Work]] = deque()
     while waiting or flying:
         while waiting and len(flying) < at_once:
             stack = waiting.popleft()
-            flying.append((stack, torch.cuda.Stream(), trainer(stack)))
+            flying.append((stack, streams.pop(), trainer(stack)))
         stack, stream, work = flying.popleft()
+        ended: pd.DataFrame | Exception
         try:
             with torch.cuda.stream(stream):
                 on_news(stack, next(work))
             flying.append((stack, stream, work))
+            continue
         except StopIteration as end:
-            yield stack, end.value
+            ended = end.value
         except torch.cuda.OutOfMemoryError as error:
             work.close()
-            if len(stack.runs) == 1 and not flying:
-                yield stack, error
-                continue
+            ended = error
+        except Exception as error:
+            ended = error
+        del work
+        streams.append(stream)
+        torch.cuda.empty_cache()  # what a fleet's graphs held is given back only here
+        if isinstance(ended, torch.cuda.OutOfMemoryError) and (len(stack.runs) > 1 or flying):
             at_once = max(1, at_once // 2)
             half = (len(stack.runs) + 1) // 2
             waiting.extendleft(FleetSpec(part) for part in (stack.runs[:half], stack.runs[half:]) if part)
-            torch.cuda.empty_cache()
-        except Exception as error:
-            yield stack, error
+        else:
+            yield stack, ended
 
 
 def in_processes(

@@ -12,7 +12,7 @@ from torch import Tensor
 from puarena.algorithms import Phase
 from puarena.fleet.rows import Curves
 
-AHEAD = 2  # records the host may be ahead of the device
+AHEAD = 4  # records the host may be ahead of the device
 
 
 class Log:

@@ -30,6 +30,7 @@ class Stepper:
         self.fleet, self.phase, self.start, self.steps = fleet, phase, start, steps
         self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
+        self.ones = torch.ones_like(self.last_loss)  # rows never mix: each loss has its own gradient
         self.block: dict[str, Tensor] = {}
         self.filled = 0  # steps of this phase whose needs are in the block, or were
         points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)
@@ -105,7 +106,7 @@ class Stepper:
         for update, trained in self.trained.items():
             result = getattr(algorithm, update.loss)(batch)
             loss, active = result if isinstance(result, tuple) else (result, None)
-            grads = iter(torch.autograd.grad(loss.sum(), [p for _, parameters in trained for p in parameters]))
+            grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
             for name, parameters in trained:
                 self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at.get("lr"), active)
         self.last_loss.copy_(loss.detach())
