@@ -56,7 +56,7 @@ class _Forgets(_Base):
 
 class _UsesGlobalRandomness(_Base):
     def objective(self, f_p, f_u):
-        return super().objective(f_p, f_u) * torch.rand(1)
+        return super().objective(f_p, f_u) * torch.rand(1, device=f_u.device)
 
 
 class _Breaks(_Base):

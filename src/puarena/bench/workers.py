@@ -29,7 +29,7 @@ News: TypeAlias = Callable[[FleetSpec, int], None]
 Ended: TypeAlias = tuple[FleetSpec, pd.DataFrame | Exception]
 
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings
-STREAMS = 12  # fleets in flight on a GPU
+STREAMS = 10  # fleets in flight on a GPU
 _state: dict[str, Any] = {}
 
 

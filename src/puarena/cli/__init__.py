@@ -1,0 +1,53 @@
+"""The command line: thin, every command is one call into the rooms, and nothing heavy is imported before it is needed.
+
+What a user can put right ends as ``error: <one sentence>`` on stderr with exit code 2. Exit code 1: some fleets
+failed; 130: interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from puarena import __version__
+from puarena.cli import algorithms, datasets, experiments, reports
+from puarena.errors import UserError
+
+
+class _Commands(TyperGroup):
+    """Turns a UserError of any command into one sentence and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="An honest arena for positive-unlabeled learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    if version:
+        typer.echo(f"puarena {__version__}")
+        raise typer.Exit
+
+
+for _room in (experiments, algorithms, reports, datasets):
+    _room.add_to(app)
+
+
+def main() -> None:
+    """Entry point of the ``puarena`` command."""
+    app(prog_name="puarena")

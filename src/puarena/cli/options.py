@@ -1,0 +1,54 @@
+"""Options and small helpers that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from puarena.errors import UserError
+
+T = TypeVar("T")
+
+Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a results folder")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to go on")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
+Workers = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"),
+]
+Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
+Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Plugins = Annotated[
+    list[Path] | None, typer.Option("--plugin", metavar="FILE", help="a Python file with algorithms of your own")
+]
+Algorithms = Annotated[str | None, typer.Option(metavar="A,B", help="only these algorithms")]
+Datasets = Annotated[str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")]
+Cases = Annotated[str | None, typer.Option(metavar="1,2", help="these positive-class cases")]
+Settings = Annotated[str | None, typer.Option(metavar="os,ts", help="one-sample, two-sample")]
+Rates = Annotated[str | None, typer.Option(metavar="0.3,...", help="these positive rates")]
+Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class priors")]
+Splits = Annotated[int | None, typer.Option(metavar="N", help="data draws per problem")]
+Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; the first is the default")]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]
+Profile = Annotated[
+    str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
+
+
+def many(text: str | None, name: str, read: Callable[[str], T]) -> list[T] | None:
+    """The values of a comma-separated option."""
+    if text is None:
+        return None
+    try:
+        values = [read(part.strip()) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise UserError(f"--{name} takes numbers separated by commas, and '{text}' was given") from None
+    if not values:
+        raise UserError(f"--{name} needs at least one value")
+    return values
