@@ -6,25 +6,31 @@ Every parameter has the run axis first. ``heads`` gives the two outputs, ``forwa
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from puarena.errors import unknown
 from puarena.networks.base import RunNetwork
 from puarena.networks.mlp import MLP
+from puarena.networks.stacked import Stacked
 
 NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP}
 
 
-def build(name: str, seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: torch.dtype) -> RunNetwork:
-    """Build a network for inputs of ``shape``, one copy per seed, initialised from the stream ``stream``."""
+def build(
+    name: str | Callable[[int], nn.Module], seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: torch.dtype
+) -> RunNetwork:
+    """Build a network for inputs of ``shape``, one copy per seed, initialised from the stream ``stream``.
+
+    ``name`` is one of ``NETWORKS``, or a function of the number of features that returns a module (``Stacked``).
+    """
+    if callable(name):
+        return Stacked(name, seeds, prod(shape), f"init:{stream}", dtype)
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
-    features = 1
-    for size in shape:
-        features *= size
-    return NETWORKS[name](seeds, features, stream=f"init:{stream}", dtype=dtype)
+    return NETWORKS[name](seeds, prod(shape), stream=f"init:{stream}", dtype=dtype)
 
 
-__all__ = ["MLP", "NETWORKS", "RunNetwork", "build"]
+__all__ = ["MLP", "NETWORKS", "RunNetwork", "Stacked", "build"]

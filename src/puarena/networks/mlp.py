@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,25 +13,26 @@ from puarena.networks import fused
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
+TILE = 1 << 19  # hidden units of a tile on the CPU: two megabytes in float32
 
 
 class _Logit(torch.autograd.Function):
     """``f = relu(x W1 + b1) (w2[1] - w2[0]) + b2[1] - b2[0]`` with its gradient written out.
 
-    Only the difference of the two output columns matters for the logit, so the second layer is a weighted sum instead
-    of a thin matrix product (several times slower on a CPU); its columns get opposite gradients.
+    Only the difference of the two output columns matters for the logit, so the second layer is a weighted sum and its
+    columns get opposite gradients. The hidden units' gradient is ``g`` times the readout where they are active, so the
+    first layer's is one product of the scaled inputs with the pattern of active units, ``([x g, g]^T active) readout``.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, theta: Tensor, hidden_units: int) -> Tensor:
-        weight_1, bias_1, weight_2, bias_2 = split(theta, x.shape[-1], hidden_units)
+    def forward(ctx: Any, x: Tensor, theta: Tensor, units: int) -> Tensor:
+        weight_1 = split(theta, x.shape[-1], units)[0]
         if fused.available(theta):
             hidden = torch.bmm(x, weight_1)
             f = fused.finish_forward(hidden, theta, x.shape[-1])
         else:
-            hidden = torch.baddbmm(bias_1, x, weight_1).relu_()
-            readout = weight_2[:, 1] - weight_2[:, 0]
-            f = (hidden * readout.unsqueeze(1)).sum(-1) + (bias_2[..., 1] - bias_2[..., 0])
+            hidden = x.new_empty(*x.shape[:2], units)
+            f = tiled_forward(x, theta, units, hidden)
         ctx.save_for_backward(x, hidden, theta)
         return f
 
@@ -39,20 +41,51 @@ class _Logit(torch.autograd.Function):
         (g,) = grads
         x, hidden, theta = ctx.saved_tensors
         out = torch.empty_like(theta)
-        g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, x.shape[-1], hidden.shape[-1])
         if fused.available(theta):
             g_hidden = fused.start_backward(g, hidden, theta, out, x.shape[-1])
+            torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden.shape[-1])[0])
         else:
-            _, _, weight_2, _ = split(theta, x.shape[-1], hidden.shape[-1])
-            readout = weight_2[:, 1] - weight_2[:, 0]
-            g_hidden = torch.ops.aten.threshold_backward(g.unsqueeze(-1) * readout.unsqueeze(1), hidden, 0)
-            torch.sum(g_hidden, 1, keepdim=True, out=g_bias_1)
-            torch.bmm(g.unsqueeze(1), hidden, out=g_weight_2[:, 1:])
-            torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
-            torch.sum(g, -1, out=g_bias_2[:, 0, 1])
-            torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
-        torch.bmm(x.transpose(1, 2), g_hidden, out=g_weight_1)
+            tiled_backward(x, theta, hidden, g, out)
         return None, out, None  # inputs are data
+
+
+def tiles(runs: int, n: int, units: int) -> Iterator[tuple[slice, slice]]:
+    """Cut ``[runs, n]`` into pieces whose hidden units stay in a core's cache: several runs, or rows of one."""
+    rows = max(1, TILE // units)
+    if n > rows:
+        yield from ((slice(r, r + 1), slice(a, a + rows)) for r in range(runs) for a in range(0, n, rows))
+    else:
+        step = max(1, TILE // (n * units))
+        yield from ((slice(r, r + step), slice(0, n)) for r in range(0, runs, step))
+
+
+def tiled_forward(x: Tensor, theta: Tensor, units: int, hidden: Tensor | None = None) -> Tensor:
+    """Return the logits; ``hidden``, if given, is filled with the hidden units."""
+    weight_1, bias_1, weight_2, bias_2 = split(theta, x.shape[-1], units)
+    readout, offset = weight_2[:, 1] - weight_2[:, 0], bias_2[:, :, 1] - bias_2[:, :, 0]
+    f = x.new_empty(x.shape[:2])
+    for run, row in tiles(*x.shape[:2], units):
+        h = None if hidden is None else hidden[run, row]
+        h = torch.baddbmm(bias_1[run], x[run, row], weight_1[run], out=h).relu_()
+        f[run, row] = (h * readout[run].unsqueeze(1)).sum(-1) + offset[run]
+    return f
+
+
+def tiled_backward(x: Tensor, theta: Tensor, hidden: Tensor, g: Tensor, out: Tensor) -> None:
+    """Write the gradient of every parameter into ``out``."""
+    features, units = x.shape[-1], hidden.shape[-1]
+    _, _, weight_2, _ = split(theta, features, units)
+    _, _, g_weight_2, g_bias_2 = split(out, features, units)
+    readout = (weight_2[:, 1] - weight_2[:, 0]).unsqueeze(1)
+    scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
+    first_layer = out[:, : (features + 1) * units].view(-1, features + 1, units)  # weights, then biases
+    for run, _ in tiles(len(x), 1, units * x.shape[1]):
+        h = hidden[run]
+        torch.bmm(g[run].unsqueeze(1), h, out=g_weight_2[run, 1:])
+        torch.mul(torch.bmm(scaled[run], h.sign()), readout[run], out=first_layer[run])
+    torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
+    torch.sum(g, -1, out=g_bias_2[:, 0, 1])
+    torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
 
 
 def split(theta: Tensor, features: int, hidden: int) -> Parts:
@@ -109,4 +142,6 @@ class MLP(RunNetwork):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
-        return _Logit.apply(x, self.weight, self.hidden)
+        if torch.is_grad_enabled() or fused.available(self.weight):
+            return _Logit.apply(x, self.weight, self.hidden)
+        return tiled_forward(x, self.weight, self.hidden)

@@ -1,0 +1,65 @@
+"""The command that measures speed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from puarena.cli import options as opt
+from puarena.cli.options import many
+from puarena.errors import UserError
+
+
+def speed(
+    algorithms: opt.Algorithms = None,
+    features: Annotated[str, typer.Option(metavar="16,256", help="numbers of input features")] = "16",
+    runs: Annotated[str, typer.Option(metavar="1,30", help="runs in a stack")] = "1,10,30",
+    batch_size: Annotated[int, typer.Option(metavar="N", help="examples of each kind in a batch")] = 64,
+    device: opt.Device = "auto",
+    capture: Annotated[str, typer.Option(metavar="auto|off|both", help="on a GPU: replay captured steps")] = "auto",
+    seconds: Annotated[float, typer.Option(metavar="S", help="seconds for each figure")] = 1.0,
+    against: Annotated[Path | None, typer.Option(metavar="FILE", help="baseline to compare with")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figures as JSON")] = None,
+) -> None:
+    """Measure run-steps per second, records included, and print ratios measured side by side in one run."""
+    from puarena import algorithms as known
+    from puarena import speed as room
+    from puarena.bench.execute import choose_device
+    from puarena.bench.store import write_file
+
+    choices = {"auto": (True,), "off": (False,), "both": (True, False)}
+    if capture not in choices:
+        raise UserError(f"--capture is '{capture}'; choose one of: auto, off, both")
+    names = many(algorithms, "algorithms", str) or room.default_algorithms()
+    for name in names:
+        known.get(name)
+    found = room.measure(
+        names,
+        many(features, "features", int) or [16],
+        many(runs, "runs", int) or [1],
+        batch_size,
+        choose_device(device),
+        choices[capture],
+        seconds,
+        against,
+        say=lambda text: typer.echo(text, err=True),
+    )
+    typer.echo(f"{'algorithm':<14}{'features':>9}{'runs':>6}{'':>10}{'run-steps/s':>13}{'us a step':>11}")
+    for m in found:
+        way = "baseline" if m.runs == 0 else m.device if m.capture else "uncaptured"
+        typer.echo(
+            f"{m.algorithm:<14}{m.features:>9}{m.runs or 1:>6}{way:>10}"
+            f"{m.run_steps_per_second:>13,.0f}{m.step_microseconds:>11,.0f}"
+        )
+    for label, ratio in room.summary(found).items():
+        typer.echo(f"largest stack against {label}: {ratio:.1f} times the run-steps per second (geometric mean)")
+    if out is not None:
+        write_file(out, room.to_json(found))
+        typer.echo(f"wrote {out}", err=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(speed)

@@ -1,0 +1,61 @@
+"""Any torch module as a stack of independent networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from puarena.networks.base import RunNetwork
+from puarena.random import stream_id
+
+
+class Stacked(RunNetwork):
+    """One copy of ``make(features)`` per seed; the module takes ``[batch, features]`` and gives one or two outputs.
+
+    With one output it is the logit; with two, the logit is the second minus the first. The module must not keep
+    buffers (batch normalisation) nor draw random numbers (dropout): rows could mix, or a run would not repeat itself.
+    """
+
+    def __init__(
+        self, make: Callable[[int], nn.Module], seeds: Tensor, features: int, stream: str, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        copies = [_seeded(make, features, seed, stream) for seed in seeds.tolist()]
+        first = copies[0]
+        if not isinstance(first, nn.Module) or not list(first.parameters()):
+            raise ValueError(f"network must build a torch module with parameters, and gave a {type(first).__name__}")
+        if list(first.buffers()) or any(isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()):
+            raise ValueError("network must have neither buffers (batch normalisation) nor dropout; use LayerNorm")
+        self._skeleton = [first.to("meta")]  # in a list: its parameters are not this module's
+        self.names = [name for name, _ in first.named_parameters()]
+        self.decayed = [p.dim() > 1 for p in first.parameters()]
+        for at, parts in enumerate(zip(*(list(c.parameters()) for c in copies), strict=True)):
+            stacked = torch.stack([p.detach().to(dtype) for p in parts]).to(seeds.device)
+            self.register_parameter(f"p{at}", nn.Parameter(stacked))
+
+    def _one(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(self._skeleton[0], parameters, (x,))
+
+    def heads(self, x: Tensor) -> Tensor:
+        """Return both outputs, ``[runs, batch, 2]``; a single output stands beside a zero."""
+        parameters = dict(zip(self.names, self.parameters(), strict=True))
+        z = vmap(self._one)(parameters, x.flatten(2))
+        z = z.unsqueeze(-1) if z.dim() == 2 else z
+        if z.dim() != 3 or z.shape[-1] not in (1, 2):
+            raise ValueError(f"network must give one or two outputs per row, and gave shape {tuple(z.shape[1:])}")
+        return torch.cat([torch.zeros_like(z), z], -1) if z.shape[-1] == 1 else z
+
+    def decays(self) -> list[Tensor]:
+        """Return where weight decay acts: on matrices, not on vectors (biases, normalisation)."""
+        both = zip(self.parameters(), self.decayed, strict=True)
+        return [torch.full_like(p[:1], float(decays)) for p, decays in both]
+
+
+def _seeded(make: Callable[[int], nn.Module], features: int, seed: int, stream: str) -> nn.Module:
+    """Build one module with torch's global generator set from the run's seed, and set back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed((seed ^ stream_id(stream)) % 2**63)
+        return make(features)

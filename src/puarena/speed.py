@@ -1,0 +1,174 @@
+"""How fast is it here? Run-steps per second of fleets, records included, side by side in one run.
+
+Machines are shared and noisy: only the ratios of one run mean something, so what is compared is measured in turn,
+round by round, and the median of the rounds is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import numpy as np
+import torch
+
+import puarena
+from puarena import algorithms, fleet
+from puarena.bench.estimate import Shape, made_up
+from puarena.errors import UserError
+
+SHAPES = {16: Shape((16,), 3900, 9100, 2000, 64, "mlp"), 256: Shape((256,), 1200, 2800, 2000, 64, "mlp")}
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way of training one algorithm."""
+
+    algorithm: str
+    features: int
+    batch_size: int
+    device: str
+    runs: int  # 0: the baseline, one run at a time
+    capture: bool
+    run_steps_per_second: float
+    step_microseconds: float  # of the whole stack
+
+
+def measure(
+    names: list[str],
+    features: list[int],
+    runs: list[int],
+    batch_size: int = 64,
+    device: str = "cpu",
+    captures: tuple[bool, ...] = (True,),
+    seconds: float = 1.0,
+    against: str | Path | None = None,
+    threads: int = 1,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Measured]:
+    """Measure every algorithm with every number of features and runs, ``seconds`` each in three rounds.
+
+    ``against`` is a Python file with ``steps_per_second(name, features, data, hidden, batch_size, seconds)``.
+    """
+    baseline = _baseline(against) if against is not None else None
+    torch.set_num_threads(threads)
+    found = []
+    for name in names:
+        for width in features:
+            ways = [(count, capture) for count in runs for capture in (captures if device == "cuda" else (True,))]
+            rates: dict[tuple[int, bool], list[float]] = {way: [] for way in ways}
+            if baseline is not None:
+                rates[0, False] = []
+            x, rows = made_up(_shape(width, batch_size), max(runs))
+            for _ in range(ROUNDS):
+                for way in ways:
+                    rates[way].append(
+                        _fleet_rate(name, x, rows[: way[0]], batch_size, device, way[1], seconds / ROUNDS)
+                    )
+                if baseline is not None:
+                    row = rows[0]
+                    rates[0, False].append(
+                        baseline(name, torch.as_tensor(x), row.data, row.hidden, batch_size, seconds / ROUNDS)
+                    )
+            for (count, capture), values in rates.items():
+                rate = median(values)
+                where = device if count else "cpu"
+                found.append(Measured(name, width, batch_size, where, count, capture, rate, 1e6 * max(count, 1) / rate))
+            say(f"{name}, {width} features: done")
+    return found
+
+
+def _shape(width: int, batch_size: int) -> Shape:
+    known = SHAPES.get(width, SHAPES[16])
+    return Shape((width,), known.n_p, known.n_u, known.test, batch_size, known.network)
+
+
+def _fleet_rate(
+    name: str, x: np.ndarray, rows: list[fleet.Row], batch_size: int, device: str, capture: bool, seconds: float
+) -> float:
+    """Run-steps per second of one stack, after the first record (where captured steps are prepared)."""
+    config = fleet.FleetConfig(batch_size=batch_size, warmup=0, record_every=100, device=device, capture=capture)
+    stack = fleet.Fleet([_renamed(row, name) for row in rows], config, x)
+    began = first = 0.0
+    done = 0
+    with fleet.own_stream(stack.device):
+        for step, _ in stack.segments():
+            if device == "cuda":
+                torch.cuda.synchronize()
+            now = time.perf_counter()
+            if not began:
+                began, first = now, step
+            elif now - began >= seconds:
+                done = step
+                break
+    return (done - first) * len(rows) / (now - began)
+
+
+def _renamed(row: fleet.Row, name: str) -> fleet.Row:
+    return fleet.Row(name, row.data, row.hidden, row.seed)
+
+
+def _baseline(path: str | Path) -> Callable[..., float]:
+    file = Path(path)
+    spec = importlib.util.spec_from_file_location("puarena_baseline", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise UserError(f"'{path}' is not a Python file; give one that defines steps_per_second(...)")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[..., float] | None = getattr(module, "steps_per_second", None)
+    if function is None:
+        raise UserError(f"'{path}' defines no steps_per_second(name, features, data, hidden, batch_size, seconds)")
+    return function
+
+
+def summary(found: list[Measured]) -> dict[str, float]:
+    """Geometric means over algorithms of the largest stack's rate against a stack of one and against the baseline."""
+    largest = max(m.runs for m in found)
+    rate = {(m.algorithm, m.features, m.runs, m.capture): m.run_steps_per_second for m in found}
+    best = [(m.algorithm, m.features) for m in found if m.runs == largest and m.capture]
+    ratios = {}
+    for label, other in (("fleet of one", (1, True)), ("baseline", (0, False)), ("uncaptured", (largest, False))):
+        keys = [((a, w, largest, True), (a, w) + other) for a, w in best]  # noqa: RUF005
+        pairs = [rate[ours] / rate[theirs] for ours, theirs in keys if theirs in rate]
+        if pairs and other != (largest, True):
+            ratios[label] = geometric_mean(pairs)
+    return ratios
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on and with."""
+    root = Path(puarena.__file__).parent
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.rglob("*.py")))).hexdigest()[:16]
+    return {
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "puarena": puarena.__version__,
+        "source": source,
+    }
+
+
+def to_json(found: list[Measured]) -> str:
+    """The measurements with machine, versions and source hash."""
+    return json.dumps(
+        {"machine": machine(), "ratios": summary(found), "measured": [asdict(m) for m in found]}, indent=2
+    )
+
+
+def default_algorithms() -> list[str]:
+    """Every built-in algorithm; a calibrated form costs what its plain form costs."""
+    return [name for name in algorithms.names("puarena") if not algorithms.get(name).calibrated]
