@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 23}
+_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 22}
 _WIDTH = 512  # activations per example that a chunk is sized for, beside its features
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 400  # steps of a block
-ENTRIES = 1 << 21  # and the batch positions it may hold
+ENTRIES = 1 << 20  # and the batch positions it may hold
 
 
 class Stepper:
