@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 # What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
 test-gpu:
