@@ -15,7 +15,7 @@ from rich.console import Console
 
 from puarena.errors import UserError
 from puarena.report import Table, table, to_csv, to_latex, to_markdown, to_terminal
-from puarena.report.table import ORDER
+from puarena.report.table import ORDER, keep
 from test_selection import frame
 
 HOSTILE = r"<script>alert('x')</script> a|b_c & 50% {x} \end{table} #1 $y$ ~^ *z* `q` [b]u[/b]"
@@ -117,6 +117,23 @@ def test_choosing_columns_and_rows() -> None:
     ):
         with pytest.raises(UserError, match="did you mean"):
             table(records(ALL), **wrong)
+
+
+def test_choosing_problems() -> None:
+    others: list[dict[str, Any]] = [
+        {"dataset": d, "case": c, "rate": r} for d in "ab" for c in (1, 2) for r in (0.1, 0.3)
+    ]
+    tables = table(pd.concat([records({"upu": 0.7}, **other) for other in others]))
+    assert keep(tables) == tables
+    kept = keep(tables, datasets=["b", "a"], cases=[2], rates=[0.3, 0.1])
+    assert [(item.dataset, item.case, item.rate) for item in kept] == [(d, 2, r) for d in "ba" for r in (0.3, 0.1)]
+    for wrong, words in (
+        ({"datasets": ["c"]}, "dataset 'c'"),
+        ({"cases": [3]}, "case '3'"),
+        ({"settings": ["ts"]}, "'ts'"),
+    ):
+        with pytest.raises(UserError, match=words):
+            keep(tables, **wrong)
 
 
 def printed(tables: list[Table], width: int, terminal: bool = False) -> str:

@@ -173,6 +173,7 @@ class Algorithm(nn.Module):
     calibrates: ClassVar[bool] = False  # has a calibrated form, registered as "<name>-c"
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
+    in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
     strong_view: ClassVar[bool] = False  # asks for the strong view of every batch
     networks: ClassVar[tuple[str, ...]] = ("f",)
     phases: ClassVar[tuple[Phase, ...]] = (Phase(),)

@@ -17,8 +17,8 @@ from puarena.errors import UserError, unknown
 ENTRY_POINT = "puarena.algorithms"
 RELEASED = "@released"
 ORDER = (
-    "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu", "p3mix-e",
-    "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
+    "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
+    "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ class Entry:
     name: str
     cls: type[Algorithm]
     calibrated: bool
-    origin: str  # "puarena", "released" (variants of the published code) or "plugin"
+    origin: str  # "puarena", "released" (variants of the published code), "classic" (fitted at once) or "plugin"
 
     @property
     def title(self) -> str:
@@ -77,12 +77,19 @@ def _released() -> dict[str, Entry]:
 
 
 @lru_cache(maxsize=1)
+def _classic() -> dict[str, Entry]:
+    from puarena.classics.rows import CLASSICS
+
+    return _entries_of(list(CLASSICS), "classic")
+
+
+@lru_cache(maxsize=1)
 def _installed() -> dict[str, Entry]:
     return _entries_of([e.load() for e in entry_points(group=ENTRY_POINT)], "plugin")
 
 
 def _all() -> dict[str, Entry]:
-    return {**_built_in(), **_released(), **_installed(), **_extra}
+    return {**_built_in(), **_released(), **_classic(), **_installed(), **_extra}
 
 
 def names(origin: str | None = None) -> list[str]:
@@ -115,7 +122,7 @@ def load_plugin(path: str | Path) -> list[str]:
     classes = _classes_in(module)
     if not classes:
         raise UserError(f"plugin '{path}' defines no algorithm; subclass puarena.algorithms.Algorithm and set a name")
-    taken = [c.name for c in classes if c.name in _built_in()]
+    taken = [c.name for c in classes if c.name in {**_built_in(), **_classic()}]
     if taken:
         raise UserError(f"plugin '{path}' calls its algorithm '{taken[0]}', which is built in; choose another name")
     entries = _entries_of(classes, "plugin")

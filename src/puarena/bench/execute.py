@@ -16,9 +16,12 @@ import torch
 
 from puarena import __version__, data, fleet
 from puarena.bench import workers as crew
+from puarena.bench.beacon import Beacon
+from puarena.bench.classic_rows import curves_of, is_classic
+from puarena.bench.estimated import Estimates, told, with_prior
 from puarena.bench.plan import MAX_RUNS, FleetSpec, Plan, RunSpec, group, make_plan
 from puarena.bench.progress import Progress, Silent
-from puarena.bench.spec import Spec
+from puarena.bench.spec import TRUE_PRIOR, Spec
 from puarena.bench.store import Store
 from puarena.errors import UserError
 
@@ -70,9 +73,10 @@ class Settings:
 class DataSource:
     """The datasets of a plan and their PU draws, each loaded and drawn once."""
 
-    def __init__(self, plan: Plan, folder: str | Path | None = None) -> None:
+    def __init__(self, plan: Plan, folder: str | Path | None = None, estimates: Estimates | None = None) -> None:
         self.datasets: dict[str, Dataset] = {name: data.load(source, folder) for name, source in plan.sources.items()}
         self.draw = lru_cache(maxsize=None)(self._draw)
+        self.estimates = Estimates() if estimates is None else estimates
         self._features: dict[tuple[str, str], torch.Tensor] = {}
 
     def _draw(self, problem: Problem, split: int, salt: str) -> tuple[PUData, HiddenLabels]:
@@ -85,6 +89,12 @@ class DataSource:
             if device == "cuda":
                 torch.cuda.synchronize()  # fleets read them from streams of their own
         return self._features[dataset, device]
+
+    def told(self, run: RunSpec) -> tuple[PUData, HiddenLabels]:
+        """A run's data with the prior it is told: the true one or an estimate, made once per draw."""
+        pu, hidden = self.draw(run.problem, run.split, run.salt)
+        prior = self.estimates.of(run, self.datasets[run.problem.dataset].features, pu)
+        return (pu if prior is None else with_prior(pu, prior)), hidden
 
     def check(self, plan: Plan) -> None:
         """Draw everything before anything is trained, so that data that cannot be supplied is known at once."""
@@ -118,7 +128,9 @@ def run(
     missing = [run for run in plan.runs if run.run_id not in done]
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
     fleets = group(missing, max_runs or MAX_RUNS[device])
-    with progress or Silent() as live:
+    for each in missing:
+        source.told(each)  # estimates of the prior are made here, once, and handed to the workers
+    with progress or Silent() as live, Beacon(store.path) as live.beacon:
         live.start(fleets, found=outcome.found)
         for stack, result in _train_all(fleets, plan, data, source, settings, live):
             if isinstance(result, UserError):
@@ -151,14 +163,17 @@ def _train_all(
     if settings.device == "cuda":
         return crew.on_streams(fleets, trainer, live.news, at_once)
     if at_once > 1 and len(fleets) > 1:
-        return crew.in_processes(fleets, partial(make_trainer, plan, folder, settings), live.news, at_once)
+        make = partial(make_trainer, plan, folder, settings, source.estimates)
+        return crew.in_processes(fleets, make, live.news, at_once)
     return crew.one_by_one(fleets, trainer, live.news)
 
 
-def make_trainer(plan: Plan, folder: str | Path | None, settings: Settings) -> crew.Trainer:
+def make_trainer(
+    plan: Plan, folder: str | Path | None, settings: Settings, estimates: Estimates | None = None
+) -> crew.Trainer:
     """What a worker process starts with: plugins registered, data loaded."""
     plan.spec.resolve()
-    return partial(fleet_work, source=DataSource(plan, folder), settings=settings)
+    return partial(fleet_work, source=DataSource(plan, folder, estimates), settings=settings)
 
 
 def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew.Work:
@@ -167,6 +182,8 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
     Runs whose data differ in shape are trained apart.
     """
     rows = [make_row(run, source) for run in stack.runs]
+    if is_classic(stack.first.algorithm):
+        return (yield from classic_work(stack, rows, source))
     parts: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
         parts.setdefault(fleet.shape_of(row), []).append(index)
@@ -198,9 +215,19 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
     return pd.concat(frames, ignore_index=True)
 
 
+def classic_work(stack: FleetSpec, rows: list[fleet.Row], source: DataSource) -> crew.Work:
+    """Fit the classics of a stack one after the other; they are not trained by steps."""
+    features = source.datasets[stack.first.problem.dataset].features
+    frames = []
+    for run, row, curves in zip(stack.runs, rows, curves_of(rows, features), strict=True):
+        frames.append(to_frame(stack.fleet_id, [run], [row], curves, "cpu"))
+        yield len(frames) * run.steps
+    return pd.concat(frames, ignore_index=True)
+
+
 def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
     """The fleet's view of one run."""
-    pu, hidden = source.draw(run.problem, run.split, run.salt)
+    pu, hidden = source.told(run)
     return fleet.Row(
         algorithm=run.algorithm,
         data=pu,
@@ -211,6 +238,12 @@ def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
         hyper=dict(run.hyper),
         calibration=run.calibration or "weighted",
     )
+
+
+def hyper_of(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
+    """What the store keeps as JSON: the hyperparameters, and an estimated prior."""
+    estimated = {} if run.prior_source == TRUE_PRIOR else {"prior_used": row.data.prior}
+    return {**dict(run.hyper), "momentum": run.momentum, **estimated}
 
 
 def to_frame(
@@ -226,12 +259,12 @@ def to_frame(
             "case": run.problem.case,
             "setting": run.problem.setting,
             "rate": run.problem.rate,
-            "prior": row.data.prior,
+            "prior": run.problem.prior,
             "algorithm": run.algorithm,
-            "profile": run.profile,
+            "profile": told(run),
             "split": run.split,
             "config": run.config,
-            "hyper": json.dumps({**dict(run.hyper), "momentum": run.momentum}, sort_keys=True),
+            "hyper": json.dumps(hyper_of(run, row), sort_keys=True),
             "lr": run.lr,
             "batch_size": run.batch_size,
             "network": run.network,

@@ -13,7 +13,7 @@ from puarena import algorithms, data
 from puarena.bench import hparams
 from puarena.bench.identity import digest, file_digest
 from puarena.bench.profiles import PROFILES, Views
-from puarena.bench.spec import EVERY, Spec, is_path
+from puarena.bench.spec import EVERY, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem
 from puarena.errors import UserError, nearest, unknown
 
@@ -41,6 +41,7 @@ class RunSpec:
     profile: str
     source: str  # digest of the plugin file the algorithm comes from; empty for a built-in one
     seed: int
+    prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
 
     @property
     def views(self) -> Views:
@@ -56,6 +57,8 @@ class RunSpec:
     def run_id(self) -> str:
         """Sixteen hexadecimal digits over all fields."""
         content = {field.name: getattr(self, field.name) for field in fields(self)} | {"problem": asdict(self.problem)}
+        if self.prior_source == TRUE_PRIOR:  # as it was before there was a choice
+            del content["prior_source"]
         # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
         return digest({key: f"{value:.10g}" if isinstance(value, float) else value for key, value in content.items()})
 
@@ -153,7 +156,10 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
     stages = any(phase.extra for phase in entry.cls.phases)
     family = "mlp" if network == "mlp" else "resnet"
-    for split, config in product(range(spec.splits), range(spec.configs)):
+    classic = entry.origin == "classic"  # fitted at once: no steps, and nothing is searched
+    configs = 1 if classic else spec.configs
+    sources = spec.prior_source[:1] if classic else spec.prior_source  # they do not use it
+    for split, config, prior_source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
         drawn = hparams.draw(config, trial, family, hypers, PROFILES[spec.profile].default_batch[family])
         values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMISER}
@@ -166,15 +172,16 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             batch_size=int(values["batch_size"]),
             momentum=float(values["momentum"]),
             hyper=tuple(sorted({**drawn.hyper, **own}.items())),
-            steps=spec.steps,
+            steps=1 if classic else spec.steps,
             warmup=spec.warmup if stages else 0,
-            record_every=spec.record_every,
+            record_every=1 if classic else spec.record_every,
             network=network,
             calibration=spec.calibration if entry.calibrated else None,
             profile=spec.profile,
             source=plugin_source(entry),
             # Not from the steps or how often is recorded: looking closer must not change the training.
             seed=int(digest([spec.seed, asdict(problem), algorithm, split, config]), 16) >> 1,
+            prior_source=prior_source,
         )
 
 
@@ -215,4 +222,4 @@ def run_steps(run: RunSpec) -> int:
 
 def plugin_source(entry: algorithms.Entry) -> str:
     """A digest of the file a plugin's class comes from; empty for the classes of this package."""
-    return "" if entry.origin in ("puarena", "released") else file_digest(inspect.getfile(entry.cls))
+    return "" if entry.origin in ("puarena", "released", "classic") else file_digest(inspect.getfile(entry.cls))

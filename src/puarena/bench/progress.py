@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from puarena.bench.beacon import Beacon
     from puarena.bench.plan import FleetSpec
 
 
@@ -26,6 +27,7 @@ class Progress:
         self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
         self._began = time.perf_counter()
+        self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
     def __enter__(self) -> Progress:
         return self
@@ -45,6 +47,8 @@ class Progress:
     def news(self, fleet: FleetSpec, done: int) -> None:
         """Called at the records of a fleet in training: ``done`` run-steps of it are behind."""
         self._ahead[fleet.fleet_id] = done
+        if self.beacon:
+            self.beacon.trains(fleet)
         self.steps_done = self._done + sum(self._ahead.values())
         self.show(fleet.label)
 
@@ -52,6 +56,8 @@ class Progress:
         """Called after a fleet was stored or failed."""
         self._done += fleet.steps
         self._ahead.pop(fleet.fleet_id, None)
+        if self.beacon:
+            self.beacon.ended(fleet)
         self.steps_done = self._done + sum(self._ahead.values())
         self.fleets_done += 1
         if failure is None:

@@ -20,6 +20,7 @@ from puarena.errors import UserError, nearest, unknown
 Setting = Literal["os", "ts"]
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
+TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors")
 
 
@@ -77,15 +78,31 @@ class Spec(BaseModel):
     profile: Literal["definition", "released"] = Field(
         default="definition", description="whose choices: the definitions', or the published code's as a whole"
     )
+    prior_source: tuple[str, ...] = Field(
+        default=(TRUE_PRIOR,),
+        min_length=1,
+        description="the prior the algorithms are told: true, or estimate:METHOD (such as estimate:bbe), or several",
+    )
     hyper: dict[str, dict[str, Any]] = Field(
         default={}, description="fixed values: {algorithm, or * for every one: {hyperparameter: value}}"
     )
     plugins: tuple[str, ...] = Field(default=(), description="Python files with algorithms of your own")
 
-    @field_validator("algorithms", "plugins", "problems", mode="before")
+    @field_validator("algorithms", "plugins", "problems", "prior_source", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("prior_source")
+    @classmethod
+    def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        from puarena.priors import METHODS
+
+        known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
+        for value in values:
+            if value not in known:
+                raise ValueError(f"'{value}' is no source of the prior{nearest(value, known)}")
+        return tuple(dict.fromkeys(values))
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -177,9 +194,10 @@ class Spec(BaseModel):
 
         profile = PROFILES[self.profile]
         own = plugin_names(self.plugins)
+        paper = [name for name in algorithms.names("puarena") if algorithms.get(name).cls.in_paper]
         names: list[str] = []
         for name in self.algorithms:
-            names += [*algorithms.names("puarena"), *own] if name == ALL else [name]
+            names += [*paper, *own] if name == ALL else [name]
         known = set(algorithms.names())
         names = [name + profile.variant if name + profile.variant in known else name for name in names]
         for name in {*names, *self.hyper} - {EVERY}:
@@ -206,6 +224,8 @@ class Spec(BaseModel):
         content = self.to_dict()
         for words in ("name", "title", "description"):
             del content[words]
+        if content["prior_source"] == [TRUE_PRIOR]:  # as it was before there was a choice
+            del content["prior_source"]
         content["algorithms"] = sorted(set(content["algorithms"]))
         content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
         for problem in content["problems"]:

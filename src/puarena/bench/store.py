@@ -79,7 +79,11 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path) -> Store:
-        """Open an existing results folder for reading."""
+        """Open an existing results folder, or an exported summary, for reading."""
+        if Path(path).is_file():
+            from puarena.bench.summary import Summary
+
+            return Summary(path)
         return cls(path)
 
     @classmethod
@@ -127,12 +131,12 @@ class Store:
         _check_columns(frame, fleet)
         columns = ", ".join(f"CAST({_name(name)} AS {kind}) AS {_name(name)}" for name, kind in COLUMNS.items())
         marks = {"puarena_format": str(FORMAT), "puarena_spec": self.spec_hash, "puarena_fleet": fleet}
-        listed = ", ".join(f"{key}: {_text(value)}" for key, value in marks.items())
+        listed = ", ".join(f"{key}: {sql_text(value)}" for key, value in marks.items())
         options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{{listed}}}"
         with duckdb.connect() as con, written_aside(target) as temp:
             con.register("frame", frame)
             try:
-                con.execute(f"COPY (SELECT {columns} FROM frame) TO {_text(temp)} ({options})")
+                con.execute(f"COPY (SELECT {columns} FROM frame) TO {sql_text(temp)} ({options})")
             except duckdb.IOException as error:
                 raise _cannot_write(target, error) from error
         self.clear_failure(fleet)
@@ -179,8 +183,8 @@ class Store:
         import duckdb
 
         try:
-            found = con.execute(f"DESCRIBE SELECT * FROM {_scan([file])}").fetchall()
-            marks = dict(con.execute(f"SELECT key, value FROM parquet_kv_metadata({_text(file)})").fetchall())
+            found = con.execute(f"DESCRIBE SELECT * FROM {scan([file])}").fetchall()
+            marks = dict(con.execute(f"SELECT key, value FROM parquet_kv_metadata({sql_text(file)})").fetchall())
         except duckdb.Error as error:
             raise _bad_shard(file, "is truncated or not a Parquet file") from error
         if {name: kind for name, kind, *_ in found} != COLUMNS or marks.get(b"puarena_format") != str(FORMAT).encode():
@@ -199,7 +203,7 @@ class Store:
         if not files:
             empty = ", ".join(f"CAST(NULL AS {kind}) AS {_name(name)}" for name, kind in COLUMNS.items())
             return con.sql(f"SELECT {empty} LIMIT 0")
-        return con.sql(f"SELECT * FROM {_scan(files)}")
+        return con.sql(f"SELECT * FROM {scan(files)}")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -211,20 +215,20 @@ class Store:
         except duckdb.Error:
             for file in self.shards():
                 try:
-                    duckdb.connect().execute(f"SELECT hash(COLUMNS(*)) FROM {_scan([file])}").fetchall()
+                    duckdb.connect().execute(f"SELECT hash(COLUMNS(*)) FROM {scan([file])}").fetchall()
                 except duckdb.Error as error:
                     raise _bad_shard(file, "is damaged") from error
             raise
 
-    def _outcomes(self) -> dict[str, str]:
+    def outcomes(self) -> dict[str, str]:
         """The status of every run that has a curve."""
-        worst = f"coalesce(min(status) FILTER (WHERE status <> {_text(OK)}), {_text(OK)})"
+        worst = f"coalesce(min(status) FILTER (WHERE status <> {sql_text(OK)}), {sql_text(OK)})"
         with self.reading():
             return dict(ask(self.relation(), f"SELECT run, {worst} FROM curves GROUP BY run").fetchall())
 
     def done_runs(self) -> set[str]:
         """Runs that need not be computed again: all that have a curve, also those that diverged."""
-        return set(self._outcomes())
+        return set(self.outcomes())
 
     def failures(self) -> list[dict[str, Any]]:
         """What ``write_failure`` noted: ``fleet``, ``runs`` and ``reason`` of each fleet."""
@@ -237,18 +241,16 @@ class Store:
                 raise UserError(f"'{file}' is not a note of a failed fleet; remove it") from error
         return found
 
-    def failed(self) -> dict[str, str]:
-        """Run and reason of every run that diverged or whose fleet failed."""
-        return self._failed(self._outcomes())
-
-    def _failed(self, outcomes: dict[str, str]) -> dict[str, str]:
+    def failed(self, outcomes: dict[str, str] | None = None) -> dict[str, str]:
+        """Run and reason of every run that diverged or whose fleet failed; ``outcomes`` if they are known already."""
+        outcomes = self.outcomes() if outcomes is None else outcomes
         reasons = {run: entry["reason"] for entry in self.failures() for run in entry["runs"] if run not in outcomes}
         return {run: status for run, status in outcomes.items() if status != OK} | reasons
 
     def status(self, planned: Iterable[str]) -> dict[str, int]:
         """How many of the planned runs are done, failed (diverged, or their fleet failed) and missing."""
-        runs, outcomes = set(planned), self._outcomes()
-        failed = runs & set(self._failed(outcomes))
+        runs, outcomes = set(planned), self.outcomes()
+        failed = runs & set(self.failed(outcomes))
         done = runs & {run for run, status in outcomes.items() if status == OK}
         missing = len(runs) - len(done) - len(failed)
         return {"planned": len(runs), "done": len(done), "failed": len(failed), "missing": missing}
@@ -371,7 +373,7 @@ def ask(relation: DuckDBPyRelation, sql: str) -> DuckDBPyRelation:
     return found
 
 
-def _text(value: object) -> str:
+def sql_text(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
@@ -379,6 +381,6 @@ def _name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def _scan(files: list[Path]) -> str:
+def scan(files: list[Path]) -> str:
     """The shards as a table; a folder named ``a=b`` is not a column."""
-    return f"read_parquet([{', '.join(map(_text, files))}], hive_partitioning = false)"
+    return f"read_parquet([{', '.join(map(sql_text, files))}], hive_partitioning = false)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,6 +60,7 @@ def plan(
     steps: opt.Steps = None,
     seed: opt.Seed = None,
     profile: opt.Profile = None,
+    prior: opt.PriorSource = None,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
     as_json: opt.AsJson = False,
@@ -70,7 +71,8 @@ def plan(
     from puarena.bench.progress import spoken
 
     lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    numbers: dict[str, Any] = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    numbers["prior_source"] = prior_sources(prior)
     made = make_plan(make_spec(source, plugin, lists, numbers))
     summary = summarise(made, device)
     say_notes(made.notes)
@@ -97,6 +99,7 @@ def run(
     steps: opt.Steps = None,
     seed: opt.Seed = None,
     profile: opt.Profile = None,
+    prior: opt.PriorSource = None,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
     data: opt.Data = None,
@@ -107,7 +110,8 @@ def run(
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
     lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    numbers: dict[str, Any] = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
+    numbers["prior_source"] = prior_sources(prior)
     spec = make_spec(source, plugin, lists, numbers)
     how = {"device": device, "data": data, "workers": workers, "capture": capture == "auto"}
     outcome = execute_spec(spec, out, how, "the same command")
@@ -115,24 +119,32 @@ def run(
     raise typer.Exit(1 if outcome.failures else 0)
 
 
-def status(folder: opt.Folder, as_json: opt.AsJson = False) -> None:
-    """Say how many runs of a results folder are done, failed and missing."""
-    from puarena.bench.plan import make_plan
-    from puarena.bench.spec import Spec
+def status(
+    folder: opt.Folder,
+    watch: Annotated[bool, typer.Option("--watch", help="keep showing it until nothing is missing")] = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Say how many runs of a results folder are done, running, failed and missing."""
+    from puarena.bench import status as standing
     from puarena.bench.store import Store
 
     store = Store.open(folder)
-    counts = store.status(make_plan(Spec.load(store.spec)).run_ids)
     if as_json:
-        typer.echo(json.dumps(counts))
-        return
-    typer.echo("  ".join(f"{name} {count}" for name, count in counts.items()))
-    for reason in dict.fromkeys(store.failed().values()):
-        typer.echo(f"failed: {reason}")
+        typer.echo(json.dumps(standing.standing(store).counts))
+    elif watch:
+        standing.watch(store)
+    else:
+        standing.show(store)
 
 
 def lists_of(*texts: str | None) -> dict[str, str | None]:
     return dict(zip(("algorithms", "datasets", "cases", "settings", "rates", "priors"), texts, strict=True))
+
+
+def prior_sources(text: str | None) -> tuple[str, ...] | None:
+    """An estimated prior is run next to the true one."""
+    given = many(text, "prior", str)
+    return None if given is None else tuple(dict.fromkeys(("true", *given)))
 
 
 def say_notes(notes: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from puarena.errors import UserError
 T = TypeVar("T")
 
 Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a results folder")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a results folder, or a summary made by 'export'")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to go on")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
 Workers = Annotated[
@@ -28,10 +28,15 @@ Plugins = Annotated[
 ]
 Algorithms = Annotated[str | None, typer.Option(metavar="A,B", help="only these algorithms")]
 Datasets = Annotated[str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")]
+ShownDatasets = Annotated[str | None, typer.Option("--datasets", metavar="A,B", help="only these datasets")]
 Cases = Annotated[str | None, typer.Option(metavar="1,2", help="these positive-class cases")]
 Settings = Annotated[str | None, typer.Option(metavar="os,ts", help="one-sample, two-sample")]
 Rates = Annotated[str | None, typer.Option(metavar="0.3,...", help="these positive rates")]
 Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class priors")]
+PriorSource = Annotated[
+    str | None,
+    typer.Option("--prior", metavar="true|estimate:bbe", help="also run everything with an estimated class prior"),
+]
 Splits = Annotated[int | None, typer.Option(metavar="N", help="data draws per problem")]
 Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; the first is the default")]
 Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]

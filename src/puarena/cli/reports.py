@@ -1,7 +1,8 @@
-"""Commands that read results: report."""
+"""Commands that read results: report, stats, compare, merge, export."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,25 +21,108 @@ def report(
     metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to show")] = None,
     criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
     error: Annotated[str, typer.Option(metavar="std|stderr", help="what stands after the ±")] = "stderr",
+    algorithms: opt.Algorithms = None,
+    datasets: opt.ShownDatasets = None,
+    cases: opt.Cases = None,
+    settings: opt.Settings = None,
+    rates: opt.Rates = None,
 ) -> None:
-    """Choose models by the stored curves and print the table."""
+    """Choose models by the stored curves and print the tables; lists also give the order."""
     from puarena import report as reports
+    from puarena.report.table import keep
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     spread: Any = error  # checked where the table is made
-    table = reports.table(folder, metrics=metrics, criteria=criteria, error=spread)
+    names = many(algorithms, "algorithms", str)
+    table = keep(
+        reports.table(folder, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
+        many(datasets, "datasets", str),
+        many(cases, "cases", int),
+        many(settings, "settings", str),
+        many(rates, "rates", float),
+    )
     reports.to_terminal(table)
     for path, render in ((markdown, reports.to_markdown), (latex, reports.to_latex), (csv, reports.to_csv)):
         if path is not None:
             render(table, path)
     if html is not None:
-        reports.write_page(folder, html, metrics=metrics, criteria=criteria, error=spread)
+        reports.write_page(folder, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
     for path in (markdown, latex, csv, html):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
 
 
+def stats(
+    folder: opt.Folder,
+    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics; accuracy unless told")] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
+    algorithms: opt.Algorithms = None,
+    against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
+    from puarena.report.statistics import statistics
+    from puarena.report.statistics_text import show_statistics
+
+    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
+    found = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    if as_json:
+        typer.echo(json.dumps([item.to_dict() for item in found]))
+    else:
+        show_statistics(found)
+
+
+def compare(
+    folder: opt.Folder,
+    published: Annotated[
+        Path | None, typer.Option(metavar="F", help="a CSV of published numbers; the benchmark paper's unless told")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="F", help="write Markdown tables")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
+    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to compare")] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+) -> None:
+    """Put the results beside published numbers, and say whether the ranking agrees."""
+    from puarena.report import compare as comparing
+
+    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
+    found = comparing.compare(folder, published, metrics, criteria)
+    comparing.show_comparison(found)
+    for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
+        if path is not None:
+            write(found, path)
+            typer.echo(f"wrote {path}", err=True)
+
+
+def merge(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="results folders or summaries")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="the new results folder")],
+    overlap: Annotated[
+        str, typer.Option(metavar="refuse|first", help="when two folders have different results of one run")
+    ] = "refuse",
+) -> None:
+    """Join the results folders of several people or machines."""
+    from puarena.bench.merge import merge as join
+
+    done = join(folders, out, overlap)
+    parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
+    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several)")
+
+
+def export(
+    folder: opt.Folder,
+    out: Annotated[Path, typer.Option(metavar="F", help="the summary, a Parquet file")],
+) -> None:
+    """Make a small summary that can be published and is read like a results folder."""
+    from puarena.report.export import export as write
+
+    counts = write(folder, out)
+    size = out.stat().st_size / 1e6
+    typer.echo(f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB")
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (report,):
+    for command in (report, stats, compare, merge, export):
         app.command()(command)

@@ -194,12 +194,11 @@ def _read_table(
     path: Path, spec: OwnSpec, file: Path, columns: list[str] | None = None
 ) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
     """Return the feature names, the features ``[n, columns]`` and the labels as text."""
-    suffix = file.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if suffix == "npz":
+    kind = suffix(file)
+    if kind == "npz":
         names, values, labels = _read_npz(spec, file)
-    elif suffix in ("csv", "parquet"):
-        frame = _read_csv(file) if suffix == "csv" else _read_parquet(file)
-        names, values, labels = _from_frame(spec, file, frame, columns)
+    elif kind in ("csv", "parquet"):
+        names, values, labels = _from_frame(spec, file, read_frame(file), columns)
     else:
         raise UserError(f"{path}: '{file.name}' is neither a .csv, a .parquet nor a .npz file")
     if not labels:
@@ -209,6 +208,16 @@ def _read_table(
             row, column = np.argwhere(bad)[0]
             raise UserError(f"{file}: the value of column '{names[column]}' in data row {row + 1} is {what}")
     return names, values, labels
+
+
+def suffix(file: Path) -> str:
+    """Return what kind of file it is by its name: ``csv`` also for ``.csv.gz``."""
+    return file.name.lower().removesuffix(".gz").rpartition(".")[2]
+
+
+def read_frame(file: Path) -> pd.DataFrame:
+    """Read a CSV or Parquet file."""
+    return _read_parquet(file) if suffix(file) == "parquet" else _read_csv(file)
 
 
 def _read_csv(file: Path) -> pd.DataFrame:
@@ -248,10 +257,10 @@ def _from_frame(
     if missing.any():
         raise UserError(f"{file}: the label '{spec.label}' is missing in data row {int(missing.argmax()) + 1}")
     labels = [_label_text(value) for value in frame[spec.label].tolist()]
-    return list(names), np.stack([_numbers(file, name, frame[name]) for name in names], axis=1), labels
+    return list(names), np.stack([numbers(file, name, frame[name]) for name in names], axis=1), labels
 
 
-def _numbers(file: Path, name: str, column: pd.Series) -> npt.NDArray[np.float64]:
+def numbers(file: Path, name: str, column: pd.Series) -> npt.NDArray[np.float64]:
     """Return a column as numbers, or say which value is none."""
     import pandas as pd
 

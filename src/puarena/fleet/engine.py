@@ -13,6 +13,7 @@ from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
 from puarena.data.views import get_view
 from puarena.fleet.batches import Cycle
+from puarena.fleet.best import Best
 from puarena.fleet.capture import CapturedCall, own_stream
 from puarena.fleet.evaluate import Held, record
 from puarena.fleet.log import Log
@@ -103,6 +104,7 @@ class Fleet:
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
         self.passes = TrainingPasses(self.features, self.p_train, self.u_train)
         self.log = Log(len(rows), self.device)
+        self.best = Best(self.algorithm, config.keep) if config.keep else None
         self.evaluate = CapturedCall(
             lambda: record(self.algorithm, self.features, self.held, self.passes),
             config.capture and self.device.type == "cuda",
@@ -154,7 +156,10 @@ class Fleet:
         return min(steps, epoch - done % epoch) if watches_epochs else steps
 
     def _record(self, step: int, phase: Phase, loss: Tensor) -> None:
-        lost = self.log.add(step, phase, {**self.evaluate(), "loss": loss.double()})
+        values = {**self.evaluate(), "loss": loss.double()}
+        lost = self.log.add(step, phase, values)
+        if self.best is not None:
+            self.best.offer(step, phase, values[self.best.column], lost)
         for optimiser in self.optimisers.values():
             optimiser.freeze(lost)
 

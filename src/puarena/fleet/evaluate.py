@@ -24,7 +24,10 @@ class Held:
 
 
 def record(algorithm: Algorithm, features: Tensor, held: Held, passes: TrainingPasses) -> dict[str, Tensor]:
-    """Return every stored value as ``[runs]`` float64, and ``finite``: whether a row's outputs all are."""
+    """Return every stored value as ``[runs]`` float64, and ``finite``: whether a row's outputs all are.
+
+    Without test points there are no test metrics.
+    """
     with evaluation_mode(algorithm):
         threshold = algorithm.threshold(passes)
         cut = torch.zeros_like(algorithm.prior) if threshold is None else threshold
@@ -35,11 +38,14 @@ def record(algorithm: Algorithm, features: Tensor, held: Held, passes: TrainingP
 
         decision_p, score_p = outputs(held.p_val)
         decision_u, score_u = outputs(held.u_val)
-        decision, score = outputs(held.test)
         validation = metrics.Validation(
             decision_p, decision_u, score_p, score_u, algorithm.prior, algorithm.one_sample, held.label_u_val
         )
         values = metrics.evaluate(validation)
-        values.update({f"test_{k}": v for k, v in metrics.test_metrics(decision, score, held.label_test).items()})
-        values["finite"] = torch.isfinite(torch.cat([decision_p, decision_u, decision], -1)).all(-1).double()
+        decisions = [decision_p, decision_u]
+        if held.test.shape[1] > 0:
+            decision, score = outputs(held.test)
+            values.update({f"test_{k}": v for k, v in metrics.test_metrics(decision, score, held.label_test).items()})
+            decisions.append(decision)
+        values["finite"] = torch.isfinite(torch.cat(decisions, -1)).all(-1).double()
     return values

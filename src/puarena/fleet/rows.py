@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,12 +33,13 @@ class FleetConfig:
     steps: int = 20_000
     warmup: int = 2_000  # length of a first stage, in addition to ``steps``, for algorithms that have one
     record_every: int = 100
-    network: str = "mlp"
+    network: str | Callable[[int], Any] = "mlp"  # a name of ``networks``, or a function that builds a torch module
     device: str = "cpu"
     dtype: str = "float32"
     capture: bool = True  # on CUDA: replay captured steps
     weak: str | None = None  # view of the training inputs (``data.views``); None leaves them as they are
     strong: str | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
+    keep: str | None = None  # a criterion's column: ``Fleet.best`` keeps every row's best checkpoint by it
 
 
 @dataclass

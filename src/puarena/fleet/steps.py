@@ -30,7 +30,8 @@ class Stepper:
         self.fleet, self.phase, self.start, self.steps = fleet, phase, start, steps
         self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
-        self.ones = torch.ones_like(self.last_loss)  # rows never mix: each loss has its own gradient
+        # Rows never mix: each loss has its own gradient. A single one needs no weights; torch imports sympy for them.
+        self.ones = torch.ones_like(self.last_loss) if len(fleet.rows) > 1 else None
         self.block: dict[str, Tensor] = {}
         self.filled = 0  # steps of this phase whose needs are in the block, or were
         points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)

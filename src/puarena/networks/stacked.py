@@ -29,19 +29,19 @@ class Stacked(RunNetwork):
             raise ValueError(f"network must build a torch module with parameters, and gave a {type(first).__name__}")
         if list(first.buffers()) or any(isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()):
             raise ValueError("network must have neither buffers (batch normalisation) nor dropout; use LayerNorm")
-        self._skeleton = [first.to("meta")]  # in a list: its parameters are not this module's
         self.names = [name for name, _ in first.named_parameters()]
         self.decayed = [p.dim() > 1 for p in first.parameters()]
         for at, parts in enumerate(zip(*(list(c.parameters()) for c in copies), strict=True)):
             stacked = torch.stack([p.detach().to(dtype) for p in parts]).to(seeds.device)
             self.register_parameter(f"p{at}", nn.Parameter(stacked))
+        self._skeleton = [first.to("meta")]  # in a list: its parameters are not this module's
 
     def _one(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
         return functional_call(self._skeleton[0], parameters, (x,))
 
     def heads(self, x: Tensor) -> Tensor:
         """Return both outputs, ``[runs, batch, 2]``; a single output stands beside a zero."""
-        parameters = dict(zip(self.names, self.parameters(), strict=True))
+        parameters: dict[str, Tensor] = dict(zip(self.names, self.parameters(), strict=True))
         z = vmap(self._one)(parameters, x.flatten(2))
         z = z.unsqueeze(-1) if z.dim() == 2 else z
         if z.dim() != 3 or z.shape[-1] not in (1, 2):

@@ -1,15 +1,18 @@
-"""One self-contained HTML page: the tables, how to read them, what failed, and the spec that made them."""
+"""One self-contained HTML page: leaderboard, methods, figures, tables, what failed, and the spec that made them."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.bench.store import OK, Store, ask, write_file
-from puarena.report.select import load
+from puarena.report.evidence import summarized
+from puarena.report.select import CRITERIA, default_criteria, load, names, select
 from puarena.report.table import CRITERION_WORDS, ERRORS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, table
 
 if TYPE_CHECKING:
@@ -27,43 +30,73 @@ def write_page(
     algorithms: Sequence[str] | None = None,
 ) -> None:
     """Write the page; it needs no network, and names from users show as text."""
+    from puarena.report.page_data import embed, gather
+
     store = Store.open(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
-    tables = table(store or source, metrics, criteria, error, algorithms)
+    read = store or source
+    metrics = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
+    by = names("criterion", criteria, CRITERIA, default_criteria(read))
+    tables = table(read, metrics, by, error, algorithms)
     spec = store.spec if store else {}
+    data = gather(read, tables, select(read, by), metrics, error, algorithms) if tables else {}
     write_file(
         path,
         _template().render(
             title=spec.get("title") or f"{spec.get('name') or 'puarena'}: results",
             description=spec.get("description", ""),
             tables=tables,
+            methods=len({(row.algorithm, row.profile) for item in tables for row in item.rows}),
             error=ERRORS[error],
-            criteria=list(dict.fromkeys(column.criterion for item in tables for column in item.columns)),
+            criteria=by,
             words=METRIC_WORDS | CRITERION_WORDS,
             oracle=ORACLE,
             naive=NAIVE,
-            failures=store.failures() if store else [],
             spec=json.dumps(spec, indent=2, ensure_ascii=False) if store else "",
             spec_hash=store.spec_hash if store else "",
+            file=(re.sub(r"[^\w.-]+", "-", str(spec.get("name") or "")).strip("-.") or "puarena") + ".json",
             versions=store.info["versions"] if store else {"puarena": __version__},
             shown=SHOWN,
-            **_facts(store or source),
+            data=embed(data),
+            vega=_vega() if tables else "",
+            css=_text("page.css"),
+            js=_text("page.js"),
+            summary=summarized(store) if store else False,
+            sources=store.info.get("sources", []) if store else [],
+            **_facts(read, store),
         ),
     )
 
 
-def _facts(source: Source) -> dict[str, Any]:
-    """What the page says about the curves as a whole: how many, made by what, and which runs diverged."""
+def _facts(source: Source, store: Store | None) -> dict[str, Any]:
+    """What the page says about the curves as a whole: how many, made by what, and which runs failed."""
     curves = load(source)
     runs, records = ask(curves, "SELECT count(DISTINCT run), count(*) FROM curves").fetchall()[0]
     makers = "SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"
     who = 'run, dataset, "case", setting, rate, algorithm, split, config'
     diverged = f"SELECT {who}, min(status) FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who[5:]}, run"
+    failures = store.failures() if store else []
     return {
         "runs": runs,
-        "records": records,
+        "records": store.info.get("summary", {}).get("records", records) if store else records,
         "makers": ask(curves, makers).fetchall(),
         "diverged": ask(curves, diverged).fetchall(),
+        "failures": failures,
+        "lost": sum(len(failure["runs"]) for failure in failures),
     }
+
+
+@lru_cache(maxsize=1)
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, kept from ending its element."""
+    import vl_convert
+
+    text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
+
+
+def _text(name: str) -> str:
+    """A part of the page that is not a template."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 def _template() -> Any:

@@ -35,8 +35,8 @@ def to_terminal(tables: Sequence[Table], console: Console | None = None) -> None
         for columns, decimals in _layout(item, console.width, _star(console)):
             console.print(_grid(item, columns, decimals, _star(console)))
             console.print()
-        how = "bold" if not _star(console) else "marked *"
-        console.print(Text(item.caption(how), style="dim"), end="\n\n")
+        how = ("bold", "in italics") if not _star(console) else ("marked *", "")
+        console.print(Text(item.caption(*how), style="dim"), end="\n\n")
 
 
 def _star(console: Console) -> str:
@@ -91,7 +91,8 @@ def _grid(table: Table, columns: list[int], decimals: int, star: str) -> object:
             Text(_plain(row.cells[i], decimals, star), style="bold not dim" if row.cells[i].best else "")
             for i in columns
         ]
-        grid.add_row(Text(row.label), *cells, style="dim" if row.frame else "", end_section=_ends(row, following))
+        style = "dim" if row.frame else "italic" if row.calibrated else ""
+        grid.add_row(Text(row.label), *cells, style=style, end_section=_ends(row, following))
     return grid
 
 
@@ -109,19 +110,19 @@ def to_markdown(tables: Sequence[Table], path: str | Path | None = None) -> str:
     for table in tables:
         heads = ["{} ({})".format(*_head(column)) for column in table.columns]
         lines = [
-            f"### {_md(table.title)}",
+            f"### {md(table.title)}",
             "",
-            f"| algorithm | {' | '.join(map(_md, heads))} |",
+            f"| algorithm | {' | '.join(map(md, heads))} |",
             f"| --- |{' ---: |' * len(heads)}",
         ]
         for row in table.rows:
             cells = [f"**{cell.text()}**" if cell.best else cell.text() for cell in row.cells]
-            lines.append(f"| {_md(row.label)} | {' | '.join(cells)} |")
-        parts.append("\n".join([*lines, "", _md(table.caption()), ""]))
-    return _out("\n".join(parts) or f"{NOTHING}\n", path)
+            lines.append(f"| {md(row.label)} | {' | '.join(cells)} |")
+        parts.append("\n".join([*lines, "", md(table.caption()), ""]))
+    return out("\n".join(parts) or f"{NOTHING}\n", path)
 
 
-def _md(text: str) -> str:
+def md(text: str) -> str:
     """Text that Markdown and the HTML inside it leave as it is."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text)
@@ -145,9 +146,15 @@ _TEX = {
 
 
 def to_latex(tables: Sequence[Table], path: str | Path | None = None) -> str:
-    r"""The tables as LaTeX ``table`` environments (needs ``\usepackage{booktabs}``); also written to ``path``."""
-    head = "% Made by puarena. In the preamble: \\usepackage{booktabs}\n"
-    return _out("\n".join([head, *map(_latex, tables)] if tables else [head, f"% {NOTHING}\n"]), path)
+    r"""The tables as LaTeX ``table`` environments; also written to ``path``.
+
+    They need ``\usepackage{booktabs}``; with ``\usepackage{colortbl}`` calibrated rows are shaded.
+    """
+    head = (
+        "% Made by puarena. In the preamble: \\usepackage{booktabs}, and \\usepackage{colortbl} for shaded rows\n"
+        "\\providecommand{\\rowcolor}[2][]{}\n"
+    )
+    return out("\n".join([head, *map(_latex, tables)] if tables else [head, f"% {NOTHING}\n"]), path)
 
 
 def _latex(table: Table) -> str:
@@ -157,10 +164,11 @@ def _latex(table: Table) -> str:
         spans.append(f"\\cmidrule(lr){{{start}-{start + len(columns) - 1}}}")
         start += len(columns)
     tops = [f"\\multicolumn{{{len(columns)}}}{{c}}{{{_tex(METRIC_WORDS[metric])}}}" for metric, columns in groups]
+    caption = f"{table.title}. {table.caption(calibrated='shaded')}"
     lines = [
         "\\begin{table*}[t]",
         "\\centering",
-        f"\\caption{{{_tex(f'{table.title}. {table.caption()}')}}}",
+        f"\\caption{{{_tex(caption)}}}",
         f"\\label{{tab:{_slug(table)}}}",
         "\\scriptsize",
         "\\setlength{\\tabcolsep}{3pt}",
@@ -172,7 +180,8 @@ def _latex(table: Table) -> str:
         "\\midrule",
     ]
     for row, following in zip(table.rows, (*table.rows[1:], None), strict=True):
-        lines.append(f"{_tex(row.label)} & {' & '.join(map(_tex_cell, row.cells))} \\\\")
+        shade = "\\rowcolor[gray]{0.93} " if row.calibrated else ""
+        lines.append(f"{shade}{_tex(row.label)} & {' & '.join(map(_tex_cell, row.cells))} \\\\")
         if _ends(row, following):
             lines.append("\\midrule")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table*}", ""])
@@ -204,22 +213,22 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
     names = ("dataset", "case", "setting", "rate", "prior", "algorithm", "profile", "metric", "criterion")
     writer.writerow((*names, "mean", "error", "error_kind", "std_population", "std_sample", "n", "best"))
     for table in tables:
-        problem = (table.dataset, table.case, table.setting, table.rate, _number(table.prior))
+        problem = (table.dataset, table.case, table.setting, table.rate, number(table.prior))
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
-                numbers = [_number(cell.mean), _number(cell.error), table.error]
-                numbers += [_number(cell.std_population), _number(cell.std_sample)]
+                numbers = [number(cell.mean), number(cell.error), table.error]
+                numbers += [number(cell.std_population), number(cell.std_sample)]
                 what = (row.algorithm, row.profile, column.metric, column.criterion)
                 writer.writerow([*problem, *what, *numbers, cell.n, int(cell.best)])
-    return _out(text.getvalue(), path)
+    return out(text.getvalue(), path)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """All digits; nothing for NaN."""
     return "" if math.isnan(value) else repr(float(value))
 
 
-def _out(text: str, path: str | Path | None) -> str:
+def out(text: str, path: str | Path | None) -> str:
     if path is not None:
         write_file(path, text)
     return text

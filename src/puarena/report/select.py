@@ -36,17 +36,24 @@ METRICS = {
 
 
 def load(source: Source) -> DuckDBPyRelation:
-    """The stored curves as a DuckDB relation, one row per run and record; ``.df()`` gives a pandas frame."""
+    """The stored curves as a DuckDB relation, one row per run and record; ``.df()`` gives a pandas frame.
+
+    The source is a results folder, an exported summary, or a relation or frame like the one returned.
+    """
     import duckdb
     import pandas
 
+    source = opened(source)
     if isinstance(source, Store):
         return source.relation()
-    if isinstance(source, (str, Path)):
-        return Store.open(source).relation()
     if isinstance(source, pandas.DataFrame):
         return duckdb.connect().from_df(source)
     return source
+
+
+def opened(source: Source) -> Store | DuckDBPyRelation | DataFrame:
+    """The source, a path as a store: what asks several times checks the files once."""
+    return Store.open(source) if isinstance(source, (str, Path)) else source
 
 
 def names(kind: str, given: Iterable[str] | str | None, known: Mapping[str, str], default: Iterable[str]) -> list[str]:
@@ -77,14 +84,17 @@ def select(source: Source, criteria: Iterable[str] | None = None) -> DataFrame:
         SELECT {keys}, configs, criterion, value, step, config, run, {metrics} FROM spread
         ORDER BY {keys}, list_position({chosen!r}, criterion)
     """
+    source = opened(source)
     with _reading(source):
         return ask(load(source), query).df()
 
 
 def default_criteria(source: Source) -> tuple[str, ...]:
     """The criteria of the profile a source was made with; the definition's where there are several."""
+    source = opened(source)
     with _reading(source):
-        profiles = {row[0] for row in ask(load(source), "SELECT DISTINCT profile FROM curves").fetchall()}
+        found = ask(load(source), "SELECT DISTINCT profile FROM curves").fetchall()
+    profiles = {row[0].partition("+")[0] for row in found}
     name = profiles.pop() if len(profiles) == 1 else "definition"
     return PROFILES.get(name, PROFILES["definition"]).criteria
 
@@ -99,8 +109,6 @@ def _pick(value: str) -> str:
 @contextmanager
 def _reading(source: Source) -> Iterator[None]:
     """Name the damaged file when a query over a results folder fails."""
-    if isinstance(source, (str, Path)):
-        source = Store.open(source)
     if isinstance(source, Store):
         with source.reading():
             yield

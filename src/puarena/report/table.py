@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.errors import unknown
-from puarena.report.select import CRITERIA, METRICS, PROBLEM, aggregate, default_criteria, names, select
+from puarena.report.select import CRITERIA, METRICS, PROBLEM, aggregate, default_criteria, names, opened, select
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,6 +25,7 @@ ORDER = (  # of the paper's tables
     "upu",
     "nnpu",
     "nnpu-ga",
+    "nnpu-ss",
     "pusb",
     "pubn",
     "vpu",
@@ -83,8 +84,10 @@ class Row:
     @property
     def label(self) -> str:
         """The algorithm's name, and whose choices it follows when not the definition's."""
-        told = self.profile == "definition" or self.algorithm.endswith(f"@{self.profile}")
-        return self.algorithm if told else f"{self.algorithm} ({self.profile})"
+        profile, _, prior = self.profile.partition("+")
+        known = profile == "definition" or self.algorithm.endswith(f"@{profile}")
+        words = [*([] if known else [profile]), *([f"prior by {prior}"] if prior else [])]
+        return f"{self.algorithm} ({', '.join(words)})" if words else self.algorithm
 
     @property
     def frame(self) -> bool:
@@ -118,11 +121,12 @@ class Table:
         prior = "" if math.isnan(self.prior) else f", class prior {self.prior:.3g}"
         return f"{self.dataset}, case {self.case}, {setting}, {100 * self.rate:.4g}% positive rate{prior}"
 
-    def caption(self, best: str = "bold") -> str:
-        """What a reader must know to read the numbers; ``best`` says how the best of a column is marked."""
+    def caption(self, best: str = "bold", calibrated: str = "") -> str:
+        """What a reader must know to read the numbers; how the best and the calibrated rows are marked, if they are."""
         oracle = f" ({ORACLE}, which sees the true labels, does not compete)" if self.has(ORACLE) else ""
-        first = "Test results in percent, mean over splits"
-        return " ".join((f"{first} {self._spread()}. Best of each column {best}{oracle}.", *self.notes))
+        first = f"Test results in percent, mean over splits {self._spread()}. Best of each column {best}{oracle}."
+        marked = calibrated and any(row.calibrated for row in self.rows)
+        return " ".join((first, *([f"Calibrated forms {calibrated}."] if marked else []), *self.notes))
 
     def _spread(self) -> str:
         counts = sorted({cell.n for row in self.rows for cell in row.cells if cell.n})
@@ -161,6 +165,7 @@ def table(
     ``metrics``: of accuracy, auc, f1 (these three unless told), precision, recall. ``criteria``: of pa, pauc, oa,
     pa-released (those of the profile unless told). ``error``: ``stderr`` or ``std``. ``algorithms``: which, in order.
     """
+    source = opened(source)
     chosen = names("metric", metrics, METRICS, ("accuracy", "auc", "f1"))
     by = names("criterion", criteria, CRITERIA, default_criteria(source))
     if error not in ERRORS:
@@ -174,6 +179,25 @@ def table(
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
     return [_one(problem, part, columns, error, algorithms) for problem, part in problems]
+
+
+def keep(
+    tables: Sequence[Table],
+    datasets: Sequence[str] | None = None,
+    cases: Sequence[int] | None = None,
+    settings: Sequence[str] | None = None,
+    rates: Sequence[float] | None = None,
+) -> list[Table]:
+    """The tables of these problems only, in the given order; ``None`` keeps all."""
+    wanted = {"dataset": datasets, "case": cases, "setting": settings, "rate": rates}
+    for field, values in wanted.items():
+        present = [f"{getattr(item, field)}" for item in tables]
+        for value in values or ():
+            if f"{value}" not in present:
+                raise unknown(field, f"{value}", present)
+    lists = {field: list(values) for field, values in wanted.items() if values is not None}
+    kept = [item for item in tables if all(getattr(item, field) in values for field, values in lists.items())]
+    return sorted(kept, key=lambda item: [values.index(getattr(item, field)) for field, values in lists.items()])
 
 
 def _one(

@@ -1,0 +1,55 @@
+"""Runs of the classics: one fit on the CPU, and a curve of a single record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from puarena import algorithms, metrics
+from puarena.classics.rows import Classic
+from puarena.fleet import Curves, Row
+
+
+def is_classic(name: str) -> bool:
+    """Is this registered name fitted at once instead of trained by steps?"""
+    return issubclass(algorithms.get(name).cls, Classic)
+
+
+def curves_of(rows: list[Row], features: np.ndarray) -> Iterator[Curves]:
+    """Fit run after run; yield each one's curve."""
+    x = np.asarray(features).reshape(len(features), -1)
+    for row in rows:
+        began = time.perf_counter()
+        values = _evaluated(row, x)
+        finite = all(np.isfinite(value) for value in values.values())
+        yield Curves(
+            step=np.array([1]),
+            phase=["fit"],
+            selectable=np.array([True]),
+            seconds=np.array([time.perf_counter() - began]),
+            values={"loss": np.full((1, 1), np.nan), **{name: np.array([[value]]) for name, value in values.items()}},
+            diverged=np.array([-1 if finite else 1]),
+        )
+
+
+def _evaluated(row: Row, x: np.ndarray) -> dict[str, float]:
+    """Fit a run's estimator on its training data; return criteria and test metrics."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    cls = algorithms.get(row.algorithm).cls
+    assert issubclass(cls, Classic)
+    d = row.data
+    labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
+    with threadpool_limits(1):
+        model = cls.make(row.seed).fit(x[np.concatenate([d.p_train, d.u_train])], labels)
+        # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
+        found_by = (model.decision_function(x[index]) - 1e-12 for index in (d.p_val, d.u_val, d.test))
+        p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
+    prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])
+    hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
+    found = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
+    found.update({f"test_{name}": value for name, value in metrics.test_metrics(test, test, hidden).items()})
+    return {name: float(value[0]) for name, value in found.items()}

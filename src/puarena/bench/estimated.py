@@ -1,0 +1,59 @@
+"""Runs that are told an estimated class prior instead of the true one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from puarena.bench.spec import ESTIMATE, TRUE_PRIOR
+from puarena.data import PUData, label_frequency, shifted_prior
+
+if TYPE_CHECKING:
+    from puarena.bench.plan import RunSpec
+
+EDGE = 0.01  # the share of positives inside U is kept this far from 0 and 1
+
+
+def told(run: RunSpec) -> str:
+    """The profile as the store has it: ``definition``, or ``definition+bbe`` where BBE estimated the prior."""
+    return run.profile if run.prior_source == TRUE_PRIOR else f"{run.profile}+{run.prior_source.removeprefix(ESTIMATE)}"
+
+
+@dataclass
+class Estimates:
+    """Estimated priors, each made once per problem, split, salt and method."""
+
+    made: dict[tuple[Any, ...], float] = field(default_factory=dict)
+
+    def of(self, run: RunSpec, features: np.ndarray, pu: PUData) -> float | None:
+        """The prior a run is told, from all its labeled and unlabeled points; None: the true one."""
+        if run.prior_source == TRUE_PRIOR:
+            return None
+        key = run.problem, run.split, run.salt, run.prior_source
+        if key not in self.made:
+            self.made[key] = estimate(features, pu, run.prior_source.removeprefix(ESTIMATE), run.split)
+        return self.made[key]
+
+
+def estimate(features: np.ndarray, pu: PUData, method: str, seed: int) -> float:
+    """Estimate the prior of one draw, training and validation points together; true labels are not looked at."""
+    import warnings
+
+    from puarena.priors import PriorWarning, estimate_prior
+
+    p, u = np.concatenate([pu.p_train, pu.p_val]), np.concatenate([pu.u_train, pu.u_val])
+    x = features[np.concatenate([p, u])].reshape(len(p) + len(u), -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PriorWarning)
+        found = estimate_prior(x, np.repeat([1, 0], [len(p), len(u)]), pu.setting, method, seed, n_bootstrap=0)
+    inside = min(max(found.details["unlabeled_prior"], EDGE), 1 - EDGE)
+    return float(pu.rate + (1 - pu.rate) * inside) if pu.setting == "os" else float(inside)
+
+
+def with_prior(pu: PUData, prior: float) -> PUData:
+    """The same draw with another prior, and the prior inside U that follows from it."""
+    one = pu.setting == "os"
+    inside = shifted_prior(prior, min(1.0, label_frequency(prior, pu.rate))) if one else prior
+    return replace(pu, prior=prior, shifted_prior=inside)

@@ -1,0 +1,30 @@
+"""Classics that people try first, as scikit-learn estimators around any scikit-learn classifier: one file each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "BaggingPUClassifier": "bagging",
+    "BiasedClassifier": "biased",
+    "ElkanNotoClassifier": "elkan_noto",
+    "SpiesClassifier": "spies",
+}
+__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "SpiesClassifier"]
+
+if TYPE_CHECKING:
+    from puarena.classics.bagging import BaggingPUClassifier
+    from puarena.classics.biased import BiasedClassifier
+    from puarena.classics.elkan_noto import ElkanNotoClassifier
+    from puarena.classics.spies import SpiesClassifier
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'puarena.classics' has no attribute '{name}'")
+    return getattr(import_module(f"puarena.classics.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

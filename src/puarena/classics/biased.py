@@ -1,0 +1,44 @@
+"""Biased (weighted) logistic regression.
+
+Lee, Liu: Learning with positive and unlabeled examples using weighted logistic regression. ICML 2003.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from puarena.classics.base import Flags, Floats, PUWrapper, fit_weighted, positive_probability
+
+
+class BiasedClassifier(PUWrapper):
+    """Unlabeled rows as negatives, with less weight: a labeled row counts more than an unlabeled one.
+
+    ``positive_weight``: the share of all weight that the positives have together, between 0 and 1. ``"balanced"`` is
+    one half, the paper's choice: a positive weighs n_U / n and an unlabeled row n_P / n. Any classifier that takes
+    ``sample_weight`` will do; logistic regression if none is given.
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        positive_weight: float | str = "balanced",
+        positive_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.positive_weight = positive_weight
+        self.positive_label = positive_label
+        self.random_state = random_state
+
+    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+        share = 0.5 if self.positive_weight == "balanced" else self.positive_weight
+        if isinstance(share, str) or not 0 < share < 1:
+            raise ValueError(f"positive_weight is {share!r}; give 'balanced' or a number between 0 and 1")
+        n_p, n_u = labeled.sum(), (~labeled).sum()
+        weight = np.where(labeled, share / n_p, (1 - share) / n_u) * len(X)
+        self.estimator_ = fit_weighted(self._fresh(rng), X, labeled.astype(int), weight)
+
+    def _probability(self, X: Floats) -> Floats:
+        return positive_probability(self.estimator_, X)

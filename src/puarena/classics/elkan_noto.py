@@ -1,0 +1,58 @@
+"""Elkan-Noto, plain and weighted.
+
+Elkan, Noto: Learning classifiers from only positive and unlabeled data. KDD 2008.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from puarena.classics.base import Flags, Floats, PUWrapper, fit_weighted, positive_probability
+
+
+class ElkanNotoClassifier(PUWrapper):
+    """``p(y=1|x) = p(s=1|x) / c`` with ``c = p(s=1|y=1)``, the mean of p(s=1|x) over held-out positives.
+
+    ``weighted``: train again on P with weight 1 and every unlabeled row twice, as positive with weight
+    ``w = (1-c)/c g/(1-g)`` and as negative with ``1 - w``, g = p(s=1|x) (section 3 of the paper). For one-sample data.
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        weighted: bool = False,
+        hold_out: float = 0.2,
+        positive_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.weighted = weighted
+        self.hold_out = hold_out
+        self.positive_label = positive_label
+        self.random_state = random_state
+
+    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+        if not 0 < self.hold_out < 1:
+            raise ValueError(f"hold_out must lie strictly between 0 and 1, and {self.hold_out!r} was given")
+        parts = [rng.permutation(np.flatnonzero(side)) for side in (labeled, ~labeled)]
+        held = np.zeros(len(X), bool)
+        for part in parts:
+            held[part[: min(len(part) - 1, max(1, round(self.hold_out * len(part))))]] = True
+        first = self._fresh(rng).fit(X[~held], labeled[~held].astype(int))
+        seen = X[held & labeled] if (held & labeled).any() else X[labeled]
+        self.c_ = float(np.clip(positive_probability(first, seen).mean(), 1e-6, 1.0))
+        self.estimator_ = first
+        if self.weighted:
+            g = np.clip(positive_probability(first, X[~labeled]), 1e-12, 1 - 1e-12)
+            w = np.clip((1 - self.c_) / self.c_ * g / (1 - g), 0.0, 1.0)
+            rows = np.vstack([X[labeled], X[~labeled], X[~labeled]])
+            n_p, n_u = int(labeled.sum()), int((~labeled).sum())
+            self.estimator_ = fit_weighted(
+                self._fresh(rng), rows, np.repeat([1, 1, 0], [n_p, n_u, n_u]), np.concatenate([np.ones(n_p), w, 1 - w])
+            )
+
+    def _probability(self, X: Floats) -> Floats:
+        p = positive_probability(self.estimator_, X)
+        return p if self.weighted else p / self.c_

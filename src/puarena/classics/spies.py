@@ -1,0 +1,57 @@
+"""Two steps with spies.
+
+Liu, Lee, Yu, Li: Partially supervised classification of text documents. ICML 2002.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from puarena.classics.base import Flags, Floats, PUWrapper, positive_probability
+
+
+class SpiesClassifier(PUWrapper):
+    """Hide some positives (spies) among the unlabeled rows; what scores below them is reliably negative; learn from it.
+
+    ``spies``: the share of positives that spy. ``noise``: the share of spies that may score below the cut. Second
+    step: the wrapped classifier, all positives against the reliable negatives (the paper iterates by EM instead).
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        spies: float = 0.15,
+        noise: float = 0.15,
+        positive_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.spies = spies
+        self.noise = noise
+        self.positive_label = positive_label
+        self.random_state = random_state
+
+    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+        for name in ("spies", "noise"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie strictly between 0 and 1, and {getattr(self, name)!r} was given")
+        positives = rng.permutation(np.flatnonzero(labeled))
+        count = min(len(positives) - 1, max(1, round(self.spies * len(positives))))
+        spies = positives[:count]
+        target = labeled.astype(int)
+        target[spies] = 0
+        first = self._fresh(rng).fit(X, target)
+        score = positive_probability(first, X)
+        unlabeled = np.flatnonzero(~labeled)
+        self.threshold_ = float(np.quantile(score[spies] if count else score[labeled], self.noise))
+        negative = unlabeled[score[unlabeled] < self.threshold_]
+        if not len(negative):  # nothing scores below the spies: the lowest tenth has to do
+            negative = unlabeled[np.argsort(score[unlabeled], kind="stable")[: max(1, len(unlabeled) // 10)]]
+        self.reliable_negatives_ = negative
+        rows = np.concatenate([np.flatnonzero(labeled), negative])
+        self.estimator_ = self._fresh(rng).fit(X[rows], labeled[rows].astype(int))
+
+    def _probability(self, X: Floats) -> Floats:
+        return positive_probability(self.estimator_, X)

@@ -1,0 +1,34 @@
+"""The command that draws the figures as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from puarena.cli import options as opt
+from puarena.cli.options import many
+
+
+def figures(
+    folder: opt.Folder,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="where the files go")],
+    format: Annotated[str, typer.Option(metavar="svg,pdf,png", help="kinds of files")] = "svg",
+    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to draw")] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+) -> None:
+    """Draw the figures of a results folder as files."""
+    from puarena.report.figures import write_figures
+
+    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
+    files, missing = write_figures(folder, out, many(format, "format", str) or ["svg"], metrics, criteria)
+    for path in files:
+        typer.echo(f"wrote {path}", err=True)
+    for name, reason in missing.items():
+        typer.echo(f"left out {name}: {reason}", err=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(figures)

@@ -1,0 +1,41 @@
+"""The best checkpoint of every row, kept on the device while the fleet trains on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from puarena.algorithms import Algorithm, Phase
+
+
+class Best:
+    """Each row's parameters at the record where ``column`` was highest so far (the first of equals).
+
+    Records of a phase that is not selectable, and rows that are lost, do not count. What ``Algorithm.outputs`` reads
+    must be parameters, which teachers are.
+    """
+
+    def __init__(self, algorithm: Algorithm, column: str) -> None:
+        self.algorithm, self.column = algorithm, column
+        like = algorithm.prior
+        self.value = torch.full_like(like, -float("inf"), dtype=torch.float64)
+        self.step = torch.full_like(like, -1, dtype=torch.int64)
+        self.kept = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
+
+    @torch.no_grad()
+    def offer(self, step: int, phase: Phase, value: Tensor, lost: Tensor) -> None:
+        """Keep the present state of the rows whose ``value`` (``[runs]``) is the best yet."""
+        if not phase.selectable:
+            return
+        better = (value > self.value) & ~lost
+        self.value = torch.where(better, value, self.value)
+        self.step = torch.where(better, torch.full_like(self.step, step), self.step)
+        for name, now in self.algorithm.named_parameters():
+            rows = better.view(-1, *[1] * (now.dim() - 1))
+            self.kept[name].copy_(torch.where(rows, now, self.kept[name]))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put every row back to its best state."""
+        for name, now in self.algorithm.named_parameters():
+            now.copy_(self.kept[name])

@@ -1,0 +1,125 @@
+"""What positives and unlabeled rows alone can say about a fitted score: probabilities, a threshold, proxy metrics.
+
+**Probabilities.** A decision ``s`` (zero on the threshold) becomes ``sigmoid(a s)``, with one slope ``a > 0`` below the
+threshold and one above it, so that a row is predicted positive exactly where its probability exceeds one half. The
+slopes maximise the likelihood of which rows are labeled, under the condition that the mean probability of a marginal
+sample is the class prior (or as near to it as the threshold allows): the sample is U in the two-sample setting, P and U
+together in the one-sample setting. With posterior ``q``, prior ``pi`` and label rate ``r``, in the one-sample setting a
+row is labeled with probability ``c q``, where ``c = r / pi``; in the two-sample setting a row of the pooled data comes
+from P with probability ``r q / (r q + (1 - r) pi)``. A normal prior with deviation 5 on the slopes, in units of the
+root mean square of ``s``, keeps them finite when the score separates P from U.
+
+**Threshold.** The one that maximises PA on the same rows; of equally good ones the nearest to the algorithm's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+
+Floats = npt.NDArray[np.float64]
+
+TINY = 1e-300
+
+SLOPE_DEVIATION = 5.0
+SLOPES = (-4.0, 2.5)  # natural logarithms of the slopes, the score in units of its root mean square
+SAMPLE = 4_000  # rows of P and of U that a fit looks at, at most
+CONDITION = 100.0  # weight of the squared distance of the mean probability from the prior
+
+
+@dataclass(frozen=True)
+class PUScores:
+    """Scores of labeled positives and of unlabeled rows, and what is known about where they come from."""
+
+    p: Floats
+    u: Floats
+    prior: float
+    one_sample: bool
+
+    @property
+    def rate(self) -> float:
+        """Share of labeled rows."""
+        return len(self.p) / (len(self.p) + len(self.u))
+
+    @property
+    def marginal(self) -> Floats:
+        """Scores of a sample of the marginal distribution."""
+        return np.concatenate([self.p, self.u]) if self.one_sample else self.u
+
+
+@dataclass(frozen=True)
+class Probability:
+    """The map ``s -> sigmoid(below s)`` for negative ``s``, ``sigmoid(above s)`` for others."""
+
+    below: float = 1.0
+    above: float = 1.0
+
+    def __call__(self, score: Floats) -> Floats:
+        """Return the probability of being positive."""
+        return expit(np.where(score < 0, self.below, self.above) * score)
+
+
+def fit_probability(scores: PUScores) -> Probability:
+    """Return the map that the module's text describes."""
+    p, u = _thinned(scores.p), _thinned(scores.u)
+    size = float(np.sqrt(np.mean(np.concatenate([p, u]) ** 2)))
+    if not (np.isfinite(size) and size > 1e-12):
+        return Probability()
+    rate, prior = scores.rate, scores.prior
+    z_p, z_u, share = p / size, u / size, rate if scores.one_sample else 0.0
+
+    def lack(log_slopes: Floats) -> float:
+        below, above = np.exp(np.clip(log_slopes, *SLOPES))
+        chance = Probability(below, above)
+        q_p, q_u = chance(z_p), chance(z_u)
+        mean = share * q_p.mean() + (1 - share) * q_u.mean()
+        l_p, l_u = (_labeled(q, rate, prior, scores.one_sample) for q in (q_p, q_u))
+        likelihood = rate * np.log(np.maximum(l_p, TINY)).mean() + (1 - rate) * np.log(np.maximum(1 - l_u, TINY)).mean()
+        stiffness = 0.5 * (below**2 + above**2) / SLOPE_DEVIATION**2 / (len(scores.p) + len(scores.u))
+        outside = np.abs(log_slopes - np.clip(log_slopes, *SLOPES)).sum()
+        return float(-likelihood + stiffness + CONDITION * (mean - prior) ** 2 + outside)
+
+    grid = np.linspace(*SLOPES, 9)
+    start = min(((a, b) for a in grid for b in grid), key=lambda slopes: lack(np.array(slopes)))
+    best = minimize(lack, np.array(start), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-9, "maxiter": 300})
+    below, above = np.exp(np.clip(best.x, *SLOPES))
+    return Probability(float(below / size), float(above / size))
+
+
+def _labeled(q: Floats, rate: float, prior: float, one_sample: bool) -> Floats:
+    """Probability that a row of the data is a labeled one, given that it is positive with probability ``q``."""
+    return min(1.0, rate / prior) * q if one_sample else rate * q / (rate * q + (1 - rate) * prior)
+
+
+def _thinned(values: Floats) -> Floats:
+    """At most ``SAMPLE`` of the values, evenly over their order: their distribution without the cost of all."""
+    if len(values) <= SAMPLE:
+        return np.asarray(values, np.float64)
+    return np.sort(values)[np.linspace(0, len(values) - 1, SAMPLE).round().astype(int)].astype(np.float64)
+
+
+def proxy_accuracy_of(scores: PUScores, threshold: float = 0.0) -> float:
+    """PA of predicting positive at or above the threshold: accuracy + prior in expectation."""
+    return float(2 * scores.prior * (scores.p >= threshold).mean() + (scores.marginal < threshold).mean())
+
+
+def fit_threshold(scores: PUScores) -> float:
+    """Return the threshold with the highest PA, halfway between two scores, the one nearest to 0 among equals."""
+    values = np.unique(np.concatenate([scores.p, scores.u]))
+    cuts = np.concatenate([[values[0] - 1.0], (values[1:] + values[:-1]) / 2, [values[-1] + 1.0], [0.0]])
+    p, marginal = np.sort(scores.p), np.sort(scores.marginal)
+    recall = 1 - np.searchsorted(p, cuts) / len(p)
+    value = 2 * scores.prior * recall + np.searchsorted(marginal, cuts) / len(marginal)
+    good = cuts[value >= value.max() - 1e-12]
+    return float(good[np.argmin(np.abs(good))])
+
+
+def proxy_auc_of(p: Floats, u: Floats) -> float:
+    """PAUC: the probability that a labeled positive scores above an unlabeled row, ties one half."""
+    ordered = np.sort(u)
+    wins = np.searchsorted(ordered, p) + np.searchsorted(ordered, p, side="right")
+    return float(wins.mean() / (2 * len(u)))

@@ -1,0 +1,21 @@
+"""A table of positives and unlabeled rows for the practitioner's tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from puarena import PUClassifier
+
+
+def table(n: int = 400, prior: float = 0.5, labeled: float = 0.5, seed: int = 0, gap: float = 3.0):
+    """Return features, which rows are labeled, and the truth (one-sample)."""
+    rng = np.random.default_rng(seed)
+    truth = np.arange(n) < round(prior * n)
+    rng.shuffle(truth)
+    X = rng.normal(size=(n, 3)) + gap * truth[:, None] / np.sqrt(3)
+    return X, truth & (rng.random(n) < labeled), truth
+
+
+def quick(algorithm: str = "nnpu", **params) -> PUClassifier:
+    """A classifier that trains in a moment."""
+    return PUClassifier(algorithm, **{"prior": 0.5, "steps": 60, "batch_size": 32, "random_state": 0, **params})

@@ -1,0 +1,170 @@
+"""Estimated class priors: right in both settings on mixtures whose prior is known, and clear about bad input."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.priors import METHODS, PriorEstimate, PriorWarning, bench, estimate_prior
+from puarena.priors.kernels import factor, gaussian
+from puarena.priors.sample import Sample
+
+MODEL = LogisticRegression()
+OFF = {"bbe": 0.07, "km2": 0.1, "tice": 0.1, "dedpul": 0.08, "elkan-noto": 0.14, "pen-l1": 0.08}  # one draw
+# (Elkan-Noto is biased upwards where the classes overlap, and here they do.)
+
+
+def mixture(setting, prior, n=1500, gap=3.0, seed=0):
+    """Two Gaussians in three dimensions; 40 % of the positives labeled, or a third of the rows a sample of P."""
+    rng = np.random.default_rng(seed)
+    label = rng.random(n) < prior
+    if setting == "os":
+        labeled = label & (rng.random(n) < 0.4)
+    else:
+        labeled = np.arange(n) < n // 3
+        label |= labeled
+    x = rng.normal(size=(n, 3))
+    x[:, 0] += gap * label
+    return x, labeled.astype(int)
+
+
+@pytest.mark.parametrize("prior", [0.3, 0.7])
+@pytest.mark.parametrize("setting", ["os", "ts"])
+@pytest.mark.parametrize("method", METHODS)
+def test_known_priors(method, setting, prior):
+    x, y = mixture(setting, prior)
+    found = estimate_prior(x, y, setting, method, n_bootstrap=3, estimator=MODEL)
+    assert isinstance(found, PriorEstimate)
+    assert found.method == method
+    assert abs(found.value - prior) < OFF[method]
+    assert found.interval[0] <= found.value <= found.interval[1]
+    assert float(found) == found.value
+
+
+def test_one_sample_means_the_prior_of_the_whole():
+    x, y = mixture("os", 0.5)
+    whole, inside = (estimate_prior(x, y, name, estimator=MODEL) for name in ("one-sample", "two-sample"))
+    rate = y.mean()
+    assert inside.value == pytest.approx(whole.details["unlabeled_prior"])
+    assert whole.value == pytest.approx(rate + (1 - rate) * inside.value)
+    assert whole.value > rate
+
+
+def test_the_default_classifier_and_the_interval():
+    x, y = mixture("os", 0.4, n=800)
+    found = estimate_prior(x, y, n_bootstrap=50)
+    assert abs(found.value - 0.4) < 0.1
+    low, high = found.interval
+    assert 0.02 < high - low < 0.3
+    assert estimate_prior(x, y, n_bootstrap=50) == found  # seeded
+    assert estimate_prior(x, y, n_bootstrap=0).interval == (found.value, found.value)
+
+
+def test_labels_may_be_bool_signs_or_named():
+    x, y = mixture("os", 0.4, n=400)
+    values = [
+        estimate_prior(x, marks, estimator=MODEL, n_bootstrap=0, **named).value
+        for marks, named in (
+            (y, {}), (y.astype(bool), {}), (2 * y - 1, {}), (np.where(y, "p", "u"), {"positive_label": "p"}),
+        )
+    ]  # fmt: skip
+    assert len(set(values)) == 1
+    assert estimate_prior(pd.DataFrame(x), pd.Series(y), estimator=MODEL, n_bootstrap=0).value == values[0]
+
+
+def test_a_warning_when_methods_disagree():
+    x, y = mixture("os", 0.3, n=400, gap=0.7)  # no region is purely positive
+    with pytest.warns(PriorWarning, match="disagree"):
+        found = estimate_prior(x, y, compare=["elkan-noto", "tice"], disagreement=0.05, n_bootstrap=0, estimator=MODEL)
+    assert set(found.details["others"]) == {"elkan-noto", "tice"}
+    assert found.method == "bbe"
+
+
+def test_all_methods_and_their_median():
+    x, y = mixture("os", 0.5, n=800)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PriorWarning)
+        found = estimate_prior(x, y, method="all", n_bootstrap=0, estimator=MODEL)
+    values = [each.value for each in found.details["others"].values()]
+    assert len(values) == len(METHODS)
+    assert found.value == pytest.approx(np.median(values))
+    assert abs(found.value - 0.5) < 0.08
+
+
+def test_km2_thins_large_samples_and_says_so():
+    x, y = mixture("os", 0.5, n=600)
+    with pytest.warns(PriorWarning, match="km2 uses .* unlabeled rows"):
+        found = estimate_prior(x, y, method="km2", max_samples=300, n_bootstrap=0, estimator=MODEL)
+    assert found.details["notes"]
+    assert abs(found.value - 0.5) < 0.15
+
+
+def test_the_factor_stands_for_the_kernel():
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    z = factor(x, 1.0, 100)
+    assert z.shape[1] < 40
+    np.testing.assert_allclose(z @ z.T, gaussian(x, x, 1.0), atol=1e-4)
+
+
+def test_scores_are_out_of_fold():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 5))  # nothing to learn: a classifier that saw the rows would separate them
+    p, u = Sample(x[:100], x[100:]).scores
+    assert abs(p.mean() - u.mean()) < 0.1
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"y": np.zeros(60)}, "no labeled positives"),
+        ({"y": np.ones(60)}, "no unlabeled rows"),
+        ({"y": np.arange(60) % 3}, "3 different values"),
+        ({"y": np.where(np.arange(60) % 2, 1.0, np.nan)}, "NaN"),
+        ({"X": np.full((60, 2), np.nan)}, "NaN"),
+        ({"X": np.zeros((59, 2))}, "inconsistent numbers of samples"),
+        ({"X": np.array([["a"]] * 60)}, "could not convert"),
+        ({"method": "bbs"}, "did you mean"),
+        ({"setting": "three"}, "choose one of"),
+        ({"X": np.ones((60, 2)), "method": "tice"}, "constant"),
+    ],
+)
+def test_bad_input(change, message):
+    given = {"X": np.random.default_rng(0).normal(size=(60, 2)), "y": np.arange(60) % 2, "n_bootstrap": 0, **change}
+    with pytest.raises(ValueError, match=message):
+        estimate_prior(**given)
+
+
+def test_unknown_options():
+    with pytest.raises(TypeError, match="no option 'max_sampels'"):
+        estimate_prior(np.eye(4), [1, 1, 0, 0], method="km2", max_sampels=3)
+
+
+def test_bench_table():
+    rows = list(bench.measure(["digits"], [0.4, 0.6], ["bbe", "elkan-noto"], ["os", "ts"], estimator=MODEL))
+    found = bench.table(rows)
+    assert len(rows) == 8
+    assert len(found) == 4
+    assert all(0 <= row["error"] < 0.4 for row in rows)
+    assert list(found[0]["errors"]) == [0.4, 0.6]
+    with pytest.raises(UserError, match="unknown method"):
+        next(bench.measure(methods=["bb"]))
+
+
+def test_commands(tmp_path):
+    x, y = mixture("os", 0.5, n=300)
+    file = tmp_path / "data.csv"
+    pd.DataFrame(x, columns=["a", "b", "c"]).assign(s=y).to_csv(file, index=False)
+    done = CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "s", "--method", "tice", "--json"])
+    assert done.exit_code == 0, done.output
+    assert 0.2 < json.loads(done.stdout)["tice"]["value"] < 0.8
+    assert CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "t"]).exit_code == 2
+    assert CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "s", "--method", "x"]).exit_code == 2
+    done = CliRunner().invoke(app, ["priors", "bench", "--priors", "0.5", "--methods", "tice"])
+    assert done.exit_code == 0, done.output
+    assert "mean absolute error" in done.stdout
