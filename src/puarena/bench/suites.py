@@ -12,12 +12,12 @@ _SUITES = [
     Spec(
         name="demo",
         title="Demo: handwritten digits",
-        description="Every algorithm on scikit-learn's digits, one-sample, 30% labeled; about a minute on two cores. "
+        description="Every algorithm on scikit-learn's digits, one-sample, 30% labeled; about two minutes on two cores. "
         "Training is short, so the learning rate is larger than the protocol's and nothing is searched.",
         problems=[ProblemSpec(dataset="digits", cases=(1, 2))],
         configs=1,
-        steps=1000,
-        warmup=200,
+        steps=800,
+        warmup=160,
         hyper={"*": {"lr": 0.03, "batch_size": 64}},
     ),
     Spec(
