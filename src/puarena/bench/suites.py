@@ -12,7 +12,7 @@ _SUITES = [
     Spec(
         name="demo",
         title="Demo: handwritten digits",
-        description="Every algorithm on scikit-learn's digits, one-sample, 30% labeled; about two minutes on two cores. "
+        description="Every algorithm on scikit-learn's digits, one-sample, 30% labeled; two minutes on two cores. "
         "Training is short, so the learning rate is larger than the protocol's and nothing is searched.",
         problems=[ProblemSpec(dataset="digits", cases=(1, 2))],
         configs=1,
