@@ -197,3 +197,17 @@ def test_data(tmp_path):
     folder.mkdir()
     (folder / "letter-recognition.data").write_text("not the file")
     assert "wrong checksum" in fails("data", "verify", "letter", "--data", tmp_path)
+
+
+def test_fleet_size_and_workers_change_no_number(tmp_path):
+    command = ["run", "demo", *TINY, "--device", "cpu"]
+    assert call(*command, "--out", tmp_path / "whole").exit_code == 0
+    assert call(*command, "--fleet-size", 1, "--workers", 1, "--out", tmp_path / "single").exit_code == 0
+    whole, single = (
+        puarena.load(tmp_path / name).df().sort_values(["run", "step"]).reset_index(drop=True)
+        for name in ("whole", "single")
+    )
+    assert single["fleet"].nunique() > whole["fleet"].nunique()
+    assert whole["run"].equals(single["run"])
+    assert (whole["test_auc"] - single["test_auc"]).abs().max() < 1e-3
+    assert call(*command, "--fleet-size", 0, "--out", tmp_path / "none").exit_code == 2

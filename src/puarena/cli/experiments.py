@@ -104,6 +104,7 @@ def run(
     device: opt.Device = "auto",
     data: opt.Data = None,
     workers: opt.Workers = None,
+    fleet_size: opt.FleetSize = None,
     capture: opt.Capture = "auto",
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
@@ -113,7 +114,7 @@ def run(
     numbers: dict[str, Any] = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
     numbers["prior_source"] = prior_sources(prior)
     spec = make_spec(source, plugin, lists, numbers)
-    how = {"device": device, "data": data, "workers": workers, "capture": capture == "auto"}
+    how = {"device": device, "data": data, "workers": workers, "max_runs": fleet_size, "capture": capture == "auto"}
     outcome = execute_spec(spec, out, how, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
     raise typer.Exit(1 if outcome.failures else 0)

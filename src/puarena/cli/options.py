@@ -20,6 +20,7 @@ Workers = Annotated[
     int | None,
     typer.Option(metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"),
 ]
+FleetSize = Annotated[int | None, typer.Option(metavar="N", min=1, help="runs in one fleet, at most")]
 Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
