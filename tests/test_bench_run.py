@@ -228,3 +228,37 @@ def test_workers():
     assert choose_workers(3, small, "cpu") == 3
     with pytest.raises(UserError, match="workers is 0"):
         choose_workers(0, small, "cpu")
+
+
+def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch):
+    """Streams are stood in for, so that what happens on out-of-memory is tested without a GPU."""
+    import contextlib
+
+    import torch
+
+    from puarena.bench import workers
+    from puarena.bench.plan import group
+
+    monkeypatch.setattr(torch.cuda, "Stream", object)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    fleets = group(make_plan(SPEC).runs, 64)
+    tried, news = [], []
+
+    def trainer(stack):
+        tried.append(len(stack.runs))
+        yield 1
+        if len(stack.runs) > 2:
+            raise torch.cuda.OutOfMemoryError("too large")
+        if stack.runs[0].algorithm == "pn-naive" and stack.runs[0].config == 1:
+            raise RuntimeError("boom")
+        return [run.run_id for run in stack.runs]
+
+    ended = list(workers.on_streams(fleets, trainer, lambda stack, done: news.append(done), at_once=3))
+    assert max(tried) > 2, "the test must have something to halve"
+    done = [run for _, result in ended if isinstance(result, list) for run in result]
+    failed = [run.run_id for stack, result in ended if isinstance(result, RuntimeError) for run in stack.runs]
+    assert sorted([*done, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
+    assert failed
+    assert all(len(stack.runs) <= 2 for stack, _ in ended)
+    assert len(news) == len(tried)

@@ -18,9 +18,9 @@ from puarena.algorithms.holistic_pu import HolisticPU
 from puarena.algorithms.losses import col
 from puarena.algorithms.p3mix_c import P3MixC
 from puarena.algorithms.p3mix_e import P3MixE
-from puarena.algorithms.released.count_loss import CountLossReleased
-from puarena.algorithms.released.glws import GLWSReleased
-from puarena.algorithms.released.holistic_pu import HolisticPUReleased
+from puarena.algorithms.released.count_loss import ReleasedCountLoss
+from puarena.algorithms.released.glws import ReleasedGLWS
+from puarena.algorithms.released.holistic_pu import ReleasedHolisticPU
 
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])
 MAIN, FIRST = Phase(), Phase("first", extra=True)
@@ -99,7 +99,7 @@ def test_count_loss_forms_in_one_fleet(dtype):
 def test_count_loss_released(dtype):
     for stack in goldens.stacks(goldens.cases("count_loss", lambda c: "released_value" in c)):
         f = logits(stack, dtype, "f_p", "f_u")
-        value = ready(CountLossReleased, stack, dtype).objective(**f)
+        value = ready(ReleasedCountLoss, stack, dtype).objective(**f)
         goldens.check(value, f, stack, dtype, "released_value", "released_gradient")
 
 
@@ -117,7 +117,7 @@ def test_glws(dtype):
 def test_glws_released(dtype):
     for stack in goldens.stacks(goldens.cases("glws", lambda c: "released_value" in c)):
         f = logits(stack, dtype, "f_p", "f_u")
-        algorithm = ready(GLWSReleased, stack, dtype)
+        algorithm = ready(ReleasedGLWS, stack, dtype)
         goldens.check(algorithm.objective(**f), f, stack, dtype, "released_value", "released_gradient")
         close_rows(algorithm.posterior(f["f_u"]), lambda c: c["released_q_u"], stack, dtype, "released q")
 
@@ -165,7 +165,7 @@ def test_p3mix_partners(dtype, name):
 
 
 @both
-@pytest.mark.parametrize("cls", [HolisticPU, HolisticPUReleased])
+@pytest.mark.parametrize("cls", [HolisticPU, ReleasedHolisticPU])
 def test_holistic_phase_1(dtype, cls):
     for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase1"))):
         f = logits(stack, dtype, "f_p_w", "f_p_s", "f_u_w")
@@ -174,7 +174,7 @@ def test_holistic_phase_1(dtype, cls):
 
 
 @both
-@pytest.mark.parametrize("cls", [HolisticPU, HolisticPUReleased])
+@pytest.mark.parametrize("cls", [HolisticPU, ReleasedHolisticPU])
 def test_holistic_phase_2(dtype, cls):
     for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase2"))):
         f = logits(stack, dtype, "f_p_w", "f_u_w", "f_u_s")

@@ -14,7 +14,7 @@ from puarena.algorithms.released.common import Released
 LARGEST = 10.0  # norm of a run's gradient
 
 
-class CountLossReleased(Released, CountLoss):
+class ReleasedCountLoss(Released, CountLoss):
     """``mean_P l+ - log [Q(m) / (sum_k Q(k) + 1e-6)]``, ``m = int(n prior)``; gradient norm at most 10, NaN skipped."""
 
     name = "count-loss@released"

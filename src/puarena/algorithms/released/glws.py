@@ -46,7 +46,7 @@ def automaton_posterior(f: Tensor, m: Tensor) -> Tensor:
     return torch.sigmoid(a - c)
 
 
-class GLWSReleased(Released, GLWS):
+class ReleasedGLWS(Released, GLWS):
     """GLWS with the published automaton's targets, which are not the conditional probabilities."""
 
     name = "glws@released"

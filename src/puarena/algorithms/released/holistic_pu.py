@@ -13,7 +13,7 @@ from puarena.algorithms.holistic_pu import DECAY, EXPONENT, HolisticPU
 from puarena.algorithms.released.common import Released
 
 
-class HolisticPUReleased(Released, HolisticPU):
+class ReleasedHolisticPU(Released, HolisticPU):
     """Holistic-PU that predicts with the teacher, continued from the first network to the second."""
 
     name = "holistic-pu@released"

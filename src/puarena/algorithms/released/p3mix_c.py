@@ -4,7 +4,7 @@ from puarena.algorithms.p3mix_c import P3MixC
 from puarena.algorithms.released.common import Released
 
 
-class P3MixCReleased(Released, P3MixC):
+class ReleasedP3MixC(Released, P3MixC):
     """P3MIX-C, scores ranked by the raw second output."""
 
     name = "p3mix-c@released"

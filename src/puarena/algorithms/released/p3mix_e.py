@@ -4,7 +4,7 @@ from puarena.algorithms.p3mix_e import P3MixE
 from puarena.algorithms.released.common import Released
 
 
-class P3MixEReleased(Released, P3MixE):
+class ReleasedP3MixE(Released, P3MixE):
     """P3MIX-E, scores ranked by the raw second output."""
 
     name = "p3mix-e@released"
