@@ -41,7 +41,7 @@ class Passes(Protocol):
         ...
 
     def x_p(self, position: Tensor) -> Tensor:
-        """Return the inputs of training positives at ``[runs, k]`` positions, ``[runs, k, …]``."""
+        """Return training positives at ``[runs, k]`` positions as a step would see them, ``[runs, k, …]``."""
         ...
 
 

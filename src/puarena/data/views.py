@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import pi
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +17,19 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from puarena.errors import unknown
 from puarena.random import Draws
+
+
+class View(Protocol):
+    """What a view offers."""
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of one viewed input from that of a stored one."""
+
+    def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
+        """Return random numbers for ``n`` inputs per step and run, ``[steps, runs, n]`` each."""
+
+    def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
+        """Return the view of ``x`` (``[runs, n, …]``) with one step's draws."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +40,16 @@ class AffineView:
     after normalisation and ``white`` that of a full one; both bound the jitter.
     """
 
-    shape: tuple[int, int]
+    side: tuple[int, int]
     rotation: float  # degrees, either way
     shift: float = 0.0  # fraction of the side, either way
     jitter: float = 0.0  # brightness and contrast factors in 1 ± jitter
     black: float = 0.0
     white: float = 1.0
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape unchanged."""
+        return shape
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
         """Return uniform numbers for ``n`` images per step and run, ``[steps, runs, n]`` each."""
@@ -42,7 +60,7 @@ class AffineView:
 
     def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
         """Return the view of ``x`` (``[runs, n, height * width]``)."""
-        images = x.reshape(-1, 1, *self.shape) - self.black
+        images = x.reshape(-1, 1, *self.side) - self.black
         angle = ((2 * u["rotation"] - 1) * self.rotation * pi / 180).reshape(-1)
         mirror = torch.where(u["flip"] < 0.5, -1.0, 1.0).to(x.dtype).reshape(-1)
         zero = torch.zeros_like(angle)
@@ -64,13 +82,13 @@ class AffineView:
 
 
 _USPS_BLACK, _USPS_WHITE = (0 - 0.1307) / 0.3081, (1 - 0.1307) / 0.3081
-VIEWS: dict[str, AffineView] = {
-    "usps-weak": AffineView((16, 16), rotation=10, black=_USPS_BLACK, white=_USPS_WHITE),
-    "usps-strong": AffineView((16, 16), rotation=30, shift=0.1, jitter=0.2, black=_USPS_BLACK, white=_USPS_WHITE),
+VIEWS: dict[str, View] = {
+    "usps-weak": AffineView(side=(16, 16), rotation=10, black=_USPS_BLACK, white=_USPS_WHITE),
+    "usps-strong": AffineView(side=(16, 16), rotation=30, shift=0.1, jitter=0.2, black=_USPS_BLACK, white=_USPS_WHITE),
 }
 
 
-def get_view(name: str) -> AffineView:
+def get_view(name: str) -> View:
     """Return a view by name."""
     if name not in VIEWS:
         raise unknown("view", name, VIEWS)

@@ -19,9 +19,10 @@ from puarena.fleet.evaluate import Held, record
 from puarena.fleet.log import Log
 from puarena.fleet.memory import keep_freed_memory
 from puarena.fleet.optim import RunSGD
-from puarena.fleet.passes import TrainingPasses
+from puarena.fleet.passes import Inputs, TrainingPasses
 from puarena.fleet.rows import Curves, FleetConfig, Row, shape_of
 from puarena.fleet.steps import Stepper
+from puarena.random import Draws
 
 OnRecord = Callable[[int, int], None]  # the step of a record, and the number of all steps
 
@@ -53,7 +54,15 @@ def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
 class Fleet:
     """A stack of runs of one algorithm class with equal shapes."""
 
-    def __init__(self, rows: Sequence[Row], config: FleetConfig, features: np.ndarray | Tensor) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        config: FleetConfig,
+        features: np.ndarray | Tensor,
+        evaluation: np.ndarray | Tensor | None = None,
+    ) -> None:
+        """``features`` are what a row's indices point into; ``evaluation`` has them as evaluation sees them, if that
+        differs by more than a view."""
         entries = [algorithms.get(row.algorithm) for row in rows]
         if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
             raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
@@ -62,7 +71,11 @@ class Fleet:
         self.device, self.dtype = torch.device(config.device), getattr(torch, config.dtype)
         if self.device.type == "cpu":
             keep_freed_memory()
-        self.features = torch.as_tensor(features).to(self.device, self.dtype)
+        self.features = self._stored(features)
+        stored = self.features if evaluation is None else self._stored(evaluation)
+        wanted = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
+        self.views = {kind: get_view(name) for kind, name in wanted.items() if name is not None}
+        seen = None if config.evaluation is None else get_view(config.evaluation)
         self.seeds = torch.tensor([row.seed for row in rows], dtype=torch.int64, device=self.device)
         self.p_train, self.u_train = self._index("p_train"), self._index("u_train")
         n_p, n_u = self.p_train.shape[1], self.u_train.shape[1]
@@ -84,8 +97,12 @@ class Fleet:
                 dtype=self.dtype,
             )
         )
-        shape = tuple(self.features.shape[1:])
-        self.algorithm.attach(lambda name: networks.build(config.network, self.seeds, shape, name, self.dtype))
+        shape = tuple(stored.shape[1:]) if seen is None else seen.shape(tuple(stored.shape[1:]))
+        self.algorithm.attach(
+            lambda name: networks.build(config.network, self.seeds, shape, name, self.dtype, config.precision)
+        )
+        width = max(getattr(self.algorithm, name).width for name in cls.networks)
+        self.inputs = Inputs(stored, seen, width)
         self.algorithm.to(self.device).train()
         lr, momentum = self._per_run([r.lr for r in rows]), self._per_run([r.momentum for r in rows])
         self.optimisers = {
@@ -102,15 +119,28 @@ class Fleet:
             label_test=self._hidden("test"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
-        self.passes = TrainingPasses(self.features, self.p_train, self.u_train)
+        self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, self._partners)
+        self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
         self.best = Best(self.algorithm, config.keep) if config.keep else None
         self.evaluate = CapturedCall(
-            lambda: record(self.algorithm, self.features, self.held, self.passes),
+            lambda: record(self.algorithm, self.inputs, self.held, self.passes),
             config.capture and self.device.type == "cuda",
         )
-        wanted = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
-        self.views = {kind: get_view(name) for kind, name in wanted.items() if name is not None}
+
+    def _stored(self, features: np.ndarray | Tensor) -> Tensor:
+        """Return features on the device; bytes stay bytes."""
+        stored = torch.as_tensor(features).to(self.device)
+        return stored if stored.dtype == torch.uint8 else stored.to(self.dtype)
+
+    def _partners(self, index: Tensor) -> Tensor:
+        """Return training inputs that a hook asks for, in the weak view as of now."""
+        taken = self.features[index]
+        if "weak" not in self.views:
+            return taken
+        view = self.views["weak"]
+        drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
+        return view(taken, {name: values.squeeze(0) for name, values in drawn.items()})
 
     def _per_run(self, values: Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
         return torch.tensor(values, dtype=dtype or self.dtype, device=self.device)
@@ -135,6 +165,7 @@ class Fleet:
         total = stretches[-1].start + stretches[-1].steps
         epoch = self.algorithm.setup.epoch
         for stretch in stretches:
+            self.step = stretch.start
             self.algorithm.on_phase(stretch.phase, self.passes)
             stepper = Stepper(self, stretch.phase, stretch.start, stretch.steps)
             done = 0
@@ -142,10 +173,10 @@ class Fleet:
                 if done % epoch == 0:
                     self.algorithm.on_epoch(stretch.phase, done // epoch, self.passes)
                 done += stepper.advance(done, self._until_pause(stretch, done))
-                step = stretch.start + done
-                if step % self.config.record_every == 0 or step == total:
-                    self._record(step, stretch.phase, stepper.last_loss)
-                    yield step, total
+                self.step = stretch.start + done
+                if self.step % self.config.record_every == 0 or self.step == total:
+                    self._record(self.step, stretch.phase, stepper.last_loss)
+                    yield self.step, total
             stepper.replay.close()
 
     def _until_pause(self, stretch: Stretch, done: int) -> int:
@@ -176,6 +207,7 @@ def train(
     config: FleetConfig,
     features: np.ndarray | Tensor,
     on_record: OnRecord | None = None,
+    evaluation: np.ndarray | Tensor | None = None,
 ) -> Curves:
     """Train a stack of runs and return their curves; ``on_record(step, total)`` is called after every record."""
-    return Fleet(rows, config, features).train(on_record)
+    return Fleet(rows, config, features, evaluation).train(on_record)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from puarena import metrics
 from puarena.algorithms import Algorithm
-from puarena.fleet.passes import TrainingPasses, evaluation_mode, over
+from puarena.fleet.passes import Inputs, TrainingPasses, evaluation_mode, over
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Held:
     label_test: Tensor
 
 
-def record(algorithm: Algorithm, features: Tensor, held: Held, passes: TrainingPasses) -> dict[str, Tensor]:
+def record(algorithm: Algorithm, inputs: Inputs, held: Held, passes: TrainingPasses) -> dict[str, Tensor]:
     """Return every stored value as ``[runs]`` float64, and ``finite``: whether a row's outputs all are.
 
     Without test points there are no test metrics.
@@ -33,7 +33,7 @@ def record(algorithm: Algorithm, features: Tensor, held: Held, passes: TrainingP
         cut = torch.zeros_like(algorithm.prior) if threshold is None else threshold
 
         def outputs(index: Tensor) -> tuple[Tensor, Tensor]:
-            decision, score = over(features, index, algorithm.outputs)
+            decision, score = over(inputs, index, algorithm.outputs)
             return decision - cut.unsqueeze(-1), score
 
         decision_p, score_p = outputs(held.p_val)

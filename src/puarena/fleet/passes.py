@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 22}
-_WIDTH = 512  # activations per example that a chunk is sized for, beside its features
+from puarena.data.views import View
+
+_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 22}  # activations of the widest layer that a chunk may have
+_WIDE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}  # and in a convolutional network
+_WIDE = 4096  # activations per example from which a network counts as one
 
 
 @contextmanager
@@ -25,24 +29,46 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def over(features: Tensor, index: Tensor, function: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs that evaluation sees: stored features, in the evaluation view where there is one.
+
+    ``width`` is the largest number of activations of one example in the network.
+    """
+
+    features: Tensor
+    view: View | None = None
+    width: int = 512
+
+    def __call__(self, index: Tensor) -> Tensor:
+        """Return the inputs at ``[runs, k]`` indices, ``[runs, k, …]``."""
+        taken = self.features[index]
+        return taken if self.view is None else self.view(taken, {})
+
+    def chunk(self, runs: int) -> int:
+        """Return how many examples of every run go through the network at once."""
+        wide = self.width > _WIDE
+        budget = _WIDE_ELEMENTS if wide else _ELEMENTS
+        return max(1, budget[self.features.device.type] // (runs * max(self.width, self.features[0].numel())))
+
+
+def over(inputs: Inputs, index: Tensor, function: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """Apply ``function`` to the inputs of ``index`` (``[runs, n]``) chunk by chunk and join along the last axis."""
     runs, n = index.shape
-    width = max(_WIDTH, features[0].numel())
-    chunk = max(1, _ELEMENTS.get(features.device.type, 1 << 22) // (runs * width))
-    parts = [function(features[index[:, i : i + chunk]]) for i in range(0, n, chunk)]
+    chunk = inputs.chunk(runs)
+    parts = [function(inputs(index[:, i : i + chunk])) for i in range(0, n, chunk)]
     return tuple(torch.cat(p, -1) for p in zip(*parts, strict=True))
 
 
 class TrainingPasses:
     """Logits of whole training sets, for hooks between steps."""
 
-    def __init__(self, features: Tensor, p_train: Tensor, u_train: Tensor) -> None:
-        self.features, self.p_train, self.u_train = features, p_train, u_train
+    def __init__(self, inputs: Inputs, p_train: Tensor, u_train: Tensor, partners: Callable[[Tensor], Tensor]) -> None:
+        self.inputs, self.p_train, self.u_train, self.partners = inputs, p_train, u_train, partners
 
     def _all(self, network: nn.Module, index: Tensor) -> Tensor:
         with evaluation_mode(network):
-            return over(self.features, index, lambda x: (network(x),))[0]
+            return over(self.inputs, index, lambda x: (network(x),))[0]
 
     def p(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all training positives, ``[runs, n_p]``."""
@@ -53,5 +79,5 @@ class TrainingPasses:
         return self._all(network, self.u_train)
 
     def x_p(self, position: Tensor) -> Tensor:
-        """Return the inputs of training positives at ``[runs, k]`` positions, ``[runs, k, …]``."""
-        return self.features[self.p_train.gather(1, position)]
+        """Return the training inputs of positives at ``[runs, k]`` positions, in the weak view, ``[runs, k, …]``."""
+        return self.partners(self.p_train.gather(1, position))

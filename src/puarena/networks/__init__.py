@@ -20,11 +20,17 @@ NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP}
 
 
 def build(
-    name: str | Callable[[int], nn.Module], seeds: Tensor, shape: tuple[int, ...], stream: str, dtype: torch.dtype
+    name: str | Callable[[int], nn.Module],
+    seeds: Tensor,
+    shape: tuple[int, ...],
+    stream: str,
+    dtype: torch.dtype,
+    precision: str = "float32",
 ) -> RunNetwork:
     """Build a network for inputs of ``shape``, one copy per seed, initialised from the stream ``stream``.
 
     ``name`` is one of ``NETWORKS``, or a function of the number of features that returns a module (``Stacked``).
+    ``precision`` is that of a residual network's activations ("float32" or "bf16"); the others always use ``dtype``.
     """
     if callable(name):
         return Stacked(name, seeds, prod(shape), f"init:{stream}", dtype)

@@ -6,7 +6,13 @@ from torch import Tensor, nn
 
 
 class RunNetwork(nn.Module):
-    """A stack of independent networks: ``[runs, batch, …] -> [runs, batch]`` logits; parameters are ``[runs, …]``."""
+    """A stack of independent networks: ``[runs, batch, …] -> [runs, batch]`` logits.
+
+    Parameters are ``[runs, …]``, and so are buffers. ``width`` is the largest number of activations of one example in
+    a layer, which bounds how many examples go through at once.
+    """
+
+    width: int = 512
 
     def heads(self, x: Tensor) -> Tensor:
         """Return both outputs, ``[runs, batch, 2]``."""
