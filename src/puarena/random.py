@@ -55,6 +55,11 @@ def uniform(
     return ((_shift(bits(seeds, stream, shape, start), 40).to(torch.float64) + 0.5) * 2.0**-24).to(dtype)
 
 
+def normal(seeds: Tensor, stream: str, shape: tuple[int, ...]) -> Tensor:
+    """Return standard normal draws in float64."""
+    return 2**0.5 * torch.erfinv(2 * uniform(seeds, stream, shape, dtype=torch.float64) - 1)
+
+
 def integers(seeds: Tensor, stream: str, high: int, shape: tuple[int, ...], start: int = 0) -> Tensor:
     """Return uniform integers in ``0 … high - 1``."""
     return _shift(bits(seeds, stream, shape, start), 33) * high >> 31

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from puarena.errors import unknown
 from puarena.networks.base import RunNetwork
 from puarena.networks.mlp import MLP
+from puarena.networks.resnet import ResNet, resnet32, resnet34
 from puarena.networks.stacked import Stacked
 
-NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP}
+RESIDUAL: dict[str, Callable[..., RunNetwork]] = {"resnet32": resnet32, "resnet34": resnet34}
+NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP, **RESIDUAL}
 
 
 def build(
@@ -36,7 +38,9 @@ def build(
         return Stacked(name, seeds, prod(shape), f"init:{stream}", dtype)
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
+    if name in RESIDUAL:
+        return RESIDUAL[name](seeds, shape, stream=f"init:{stream}", dtype=dtype, precision=precision)
     return NETWORKS[name](seeds, prod(shape), stream=f"init:{stream}", dtype=dtype)
 
 
-__all__ = ["MLP", "NETWORKS", "RunNetwork", "Stacked", "build"]
+__all__ = ["MLP", "NETWORKS", "RESIDUAL", "ResNet", "RunNetwork", "Stacked", "build"]

@@ -164,11 +164,12 @@ class MLP(RunNetwork):
     def heads(self, x: Tensor) -> Tensor:
         """Return both outputs, ``[runs, batch, 2]``."""
         weight_1, bias_1, weight_2, bias_2 = self.parts()
-        hidden = torch.baddbmm(bias_1, x, weight_1).relu()
+        hidden = torch.baddbmm(bias_1, x.flatten(2), weight_1).relu()
         return torch.baddbmm(bias_2, hidden, weight_2.transpose(1, 2))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
+        x = x.flatten(2)
         if torch.is_grad_enabled() or fused.available(self.weight):
             return _Logit.apply(x, self.weight, self.hidden)
         return tiled_forward(x, self.weight, self.hidden)
