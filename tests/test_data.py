@@ -114,12 +114,6 @@ def test_unknown_dataset_names_the_nearest(call):
         call("lettre")
 
 
-@pytest.mark.parametrize("name", ["cifar10", "imagenette"])
-def test_image_datasets_are_not_read_yet(name):
-    with pytest.raises(UserError, match="cannot be read yet"):
-        data.load(name)
-
-
 def test_digits():
     dataset = data.load("digits")
     assert dataset.features.shape == (1797, 64)
@@ -150,7 +144,7 @@ def test_a_dataset_needs_a_test_set():
 
 
 def test_importing_the_room_is_light():
-    heavy = "torch", "pandas", "duckdb", "sklearn", "pooch", "requests", "pydantic"
+    heavy = "torch", "pandas", "duckdb", "sklearn", "pooch", "requests", "pydantic", "PIL", "rich", "safetensors"
     code = f"import sys, puarena.data; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

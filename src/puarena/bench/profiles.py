@@ -11,10 +11,15 @@ from puarena.bench.hparams import DEFAULT_BATCH
 
 @dataclass(frozen=True)
 class Views:
-    """Names of the weak and the strong view a dataset is trained with; None leaves inputs as they are."""
+    """Names of the weak and the strong view a dataset is trained with and of the view that evaluation has of it; None
+    leaves inputs as they are."""
 
     weak: str | None = None
     strong: str | None = None
+    evaluation: str | None = None
+
+
+_IMAGES = {name: Views(f"{name}-weak", f"{name}-strong", f"{name}-eval") for name in ("cifar10", "imagenette")}
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Profile:
     draws: str = "shared"
     default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(DEFAULT_BATCH))
     own_data: bool = False
-    views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType({}))
+    views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType(_IMAGES))
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")
 
     def views_of(self, dataset: str) -> Views:
@@ -53,7 +58,7 @@ PROFILES = {
             draws="per-split",
             default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
             own_data=True,
-            views=MappingProxyType({"usps": Views("usps-weak", "usps-strong")}),
+            views=MappingProxyType({**_IMAGES, "usps": Views("usps-weak", "usps-strong")}),
             criteria=("pa-released", "pauc", "oa"),
         ),
     )

@@ -1,7 +1,9 @@
-"""Commands about datasets: data list, fetch, verify."""
+"""Commands about datasets: data list, fetch, verify, prepare."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from puarena.cli import options as opt
 from puarena.errors import UserError
 
-data_app = typer.Typer(help="List, download and check datasets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(help="List, download, check and prepare datasets.", no_args_is_help=True, rich_markup_mode=None)
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="datasets; all if none is named")]
 
 
@@ -21,7 +23,10 @@ def data_list(names: Names = None, data: opt.Data = None) -> None:
     for name in names or room.names():
         info, files = room.info(name), room.verify(name, data)
         here = sum(file.path is not None for file in files)
-        typer.echo(f"{name:<12}{f'{here} of {len(files)} files here' if files else 'embedded':<22}{info.title}")
+        forms = [file.path.name for file in files if file.path and file.path.name != Path(file.file).name]
+        found = f" (found: {', '.join(forms)})" if forms else ""  # another form than the published one
+        count = f"{here} of {len(files)} files here" if files else "embedded"
+        typer.echo(f"{name:<12}{count:<22}{info.title}{found}")
 
 
 @data_app.command("fetch")
@@ -47,6 +52,26 @@ def data_verify(names: Names = None, data: opt.Data = None) -> None:
                 bad.append(f"'{file.path or file.file}' of {name}: {file.status}")
     if bad:
         raise UserError(f"{len(bad)} file(s) are not as published: {'; '.join(bad)}")
+
+
+@data_app.command("prepare")
+def data_prepare(
+    names: Names = None,
+    data: opt.Data = None,
+    skip_bad_images: Annotated[
+        bool, typer.Option("--skip-bad-images", help="leave out images that are missing or damaged")
+    ] = False,
+) -> None:
+    """Read datasets once; images are decoded and kept, so that runs start at once."""
+    from puarena import data as room
+    from puarena.data.imagenette import SKIP_ENVIRONMENT
+
+    if skip_bad_images:
+        os.environ[SKIP_ENVIRONMENT] = "1"
+    for name in names or room.names():
+        shape = " x ".join(str(size) for size in room.load(name, data).features.shape)
+        path = room.cache_file(name, data)
+        typer.echo(f"{name}: {shape}" + (f", kept in {path} ({path.stat().st_size / 1e6:,.0f} MB)" if path else ""))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from puarena.data.dataset import DataFile, Dataset, DatasetInfo
 from puarena.data.download import FileStatus
 from puarena.data.problem import Problem, Sizes, label_frequency, shifted_prior, sizes
 from puarena.data.pu import HiddenLabels, PUData, draw
-from puarena.data.registry import fetch, info, load, names, verify
+from puarena.data.registry import cache_file, fetch, info, load, names, verify
 
 __all__ = [
     "DataFile",
@@ -19,6 +19,7 @@ __all__ = [
     "PUData",
     "Problem",
     "Sizes",
+    "cache_file",
     "draw",
     "fetch",
     "info",

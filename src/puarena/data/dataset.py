@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from puarena.errors import UserError
 
 Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -35,6 +37,19 @@ class DataFile:
     sha256: str | None
     bytes: int | None = None
     archive: Archive | None = None
+    find: Callable[[Path], Path | None] | None = None  # where several forms will do: the one that a folder has
+    others: Mapping[str, str] = field(default_factory=dict)  # name -> sha256 of other known forms
+
+    def inside(self, folder: Path) -> Path | None:
+        """Return what ``folder`` has of this: the file, or another form of it; ``None`` if nothing."""
+        if self.find is not None:
+            return self.find(folder)
+        path = folder / self.name
+        return path if path.is_file() else None
+
+    def checksum(self, path: Path) -> str | None:
+        """Return the sha256 that ``path``, found by ``inside``, should have, if it is known."""
+        return self.others.get(path.name, self.sha256)
 
 
 @dataclass(frozen=True)
@@ -71,12 +86,14 @@ class DatasetInfo:
 class Dataset:
     """A dataset in memory: features and original classes of every example, and the protocol's constants.
 
+    Images are bytes ``[n, 3, height, width]``. ``evaluation`` has the same images as evaluation sees them, where a view
+    of ``features`` cannot give that.
     Either ``train`` and ``test`` are given, or both are ``None`` and every trial sets aside its own random
     ``test_fraction`` (class by class if ``stratify``).
     """
 
     name: str
-    features: Floats  # [n, …]
+    features: Floats | Bytes  # [n, …]
     classes: Indices  # [n], index into class_names
     class_names: tuple[str, ...]
     cases: Mapping[int, tuple[int, ...]]  # case -> positive classes
@@ -90,6 +107,7 @@ class Dataset:
     case_priors: Mapping[int, float] = field(default_factory=dict)  # where the default prior depends on the case
     shortfall: float = 0.0  # largest tolerated missing fraction of a class's labeled positives (two-sample)
     revision: str = ""
+    evaluation: Bytes | None = None  # [n, 3, h, w]
 
     def __post_init__(self) -> None:
         if (self.train is None) != (self.test is None) or (self.test is None) == (self.test_fraction is None):
@@ -116,15 +134,21 @@ class Dataset:
 
 def from_info(
     info: DatasetInfo,
-    features: npt.NDArray[np.floating],
+    features: npt.NDArray[np.floating] | Bytes,
     classes: npt.NDArray[np.integer],
     train: npt.NDArray[np.integer] | None = None,
     test: npt.NDArray[np.integer] | None = None,
+    evaluation: Bytes | None = None,
 ) -> Dataset:
-    """Join the registry's record and the arrays read from the files."""
+    """Join the registry's record and the arrays read from the files; bytes stay bytes, numbers become float32."""
+    stored: Floats | Bytes
+    if features.dtype == np.uint8:
+        stored = np.ascontiguousarray(features, np.uint8)
+    else:
+        stored = np.ascontiguousarray(features, np.float32)
     return Dataset(
         name=info.name,
-        features=np.ascontiguousarray(features, np.float32),
+        features=stored,
         classes=np.ascontiguousarray(classes, np.int64),
         class_names=info.class_names,
         cases=info.cases,
@@ -136,11 +160,13 @@ def from_info(
         balanced=info.balanced,
         default_prior=info.default_prior,
         shortfall=info.shortfall,
+        evaluation=evaluation,
     )
 
 
 def _fingerprint(dataset: Dataset) -> str:
     digest = hashlib.sha256(repr((dataset.features.shape, dataset.class_names)).encode())
-    for array in (dataset.features, dataset.classes, dataset.train, dataset.test):
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    arrays = [dataset.features, dataset.classes, dataset.train, dataset.test]
+    for array in arrays if dataset.evaluation is None else [*arrays, dataset.evaluation]:
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).reshape(-1).data)
     return digest.hexdigest()[:12]

@@ -20,6 +20,7 @@ from puarena.errors import UserError
 RETRIES = 2
 TIMEOUT = 30.0  # seconds without an answer
 ENVIRONMENT = "PUARENA_DATA"
+CACHE_ENVIRONMENT = "PUARENA_CACHE"
 
 _checked: dict[tuple[str, int, int], str] = {}  # (path, size, mtime) -> sha256, so that a file is hashed once a process
 
@@ -39,7 +40,9 @@ class FileStatus:
 
 
 def cache_folder() -> Path:
-    """Return the folder downloads are kept in."""
+    """Return the folder that downloads and decoded images are kept in: ``PUARENA_CACHE``, else the user's cache."""
+    if folder := os.environ.get(CACHE_ENVIRONMENT):
+        return Path(folder).expanduser()
     import pooch
 
     return Path(pooch.os_cache("puarena"))
@@ -65,9 +68,10 @@ def locate(info: DatasetInfo, file: DataFile, folder: Path | None) -> Path:
     path = _present(info, file, folder)
     if path is None:
         return download(info, file, cache_folder())
-    if file.sha256 is not None and (found := sha256(path)) != file.sha256:
+    expected = file.checksum(path)
+    if expected is not None and (found := sha256(path)) != expected:
         raise UserError(
-            f"{path} has the wrong checksum: expected sha256 {file.sha256}, found {found}; delete it and run "
+            f"{path} has the wrong checksum: expected sha256 {expected}, found {found}; delete it and run "
             f"'puarena data fetch {info.name}', or replace it by the file from {file.url}"
         )
     return path
@@ -92,15 +96,16 @@ def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> l
     report = []
     for file in info.files:
         path = _present(info, file, named)
-        found = sha256(path) if path else None
+        expected = file.checksum(path) if path else file.sha256
+        found = sha256(path) if path and path.is_file() else None
         status: Status
         if path is None:
             status = "missing"
-        elif file.sha256 is None:
+        elif expected is None:
             status = "no checksum known"
         else:
-            status = "ok" if found == file.sha256 else "wrong checksum"
-        report.append(FileStatus(file.name, status, path, file.sha256, found))
+            status = "ok" if found == expected else "wrong checksum"
+        report.append(FileStatus(file.name, status, path, expected, found))
     return report
 
 
@@ -136,10 +141,10 @@ def sha256(path: Path) -> str:
 
 
 def _present(info: DatasetInfo, file: DataFile, folder: Path | None, cache: bool = True) -> Path | None:
-    candidates = [] if folder is None else [folder / info.name / file.name, folder / file.name]
+    places = [] if folder is None else [folder / info.name, folder]
     if cache:
-        candidates.append(cache_folder() / info.name / file.name)
-    return next((path for path in candidates if path.is_file()), None)
+        places.append(cache_folder() / info.name)
+    return next((path for place in places if (path := file.inside(place))), None)
 
 
 def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path) -> None:

@@ -1,11 +1,54 @@
-"""ImageNette (version 2): the registry's entry. Images are not read yet."""
+"""ImageNette (version 2): photographs in class folders, decoded once and kept.
+
+Training images are squashed to 73x73, of which views take 64x64. For evaluation the aspect is kept: the short side is
+73 and the centre 64x64 is taken, which no view of the squashed images can give, so both are stored.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from pathlib import Path
 
-from puarena.data.dataset import DataFile, Dataset, DatasetInfo
+import numpy as np
+
+from puarena.data import download, image_files, kept
+from puarena.data.dataset import Bytes, DataFile, Dataset, DatasetInfo, from_info
+from puarena.data.image_files import PARTS, SEEN, SQUASHED
 from puarena.errors import UserError
+
+URL = "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz"
+SKIP_ENVIRONMENT = "PUARENA_SKIP_BAD_IMAGES"
+FOLDERS = "imagenette2", "imagenette2-320", "imagenette2-160"
+COUNTS = {  # of the classes in order: images in train and in val
+    "n01440764": (963, 387),
+    "n02102040": (955, 395),
+    "n02979186": (993, 357),
+    "n03000684": (858, 386),
+    "n03028079": (941, 409),
+    "n03394916": (956, 394),
+    "n03417042": (961, 389),
+    "n03425413": (931, 419),
+    "n03445777": (951, 399),
+    "n03888257": (960, 390),
+}
+ZIP = "imagenette2_73px_squashed_q92.zip"  # a reduced copy in use: 73x73 pixels, squashed
+ZIP_SHA256 = "75bb3362cc52297dbad07c9728dae03de66e94e74d7a26441c66d154ad15112f"
+
+
+def find(folder: Path) -> Path | None:
+    """Return the images that a folder has: as a folder, as the official archive, or as a zip."""
+    official = [folder / name for name in FOLDERS]
+    if all((folder / part).is_dir() for part in PARTS):
+        official.append(folder)
+    for path in official:
+        if path.is_dir():
+            return path
+    archives = [folder / f"{name}.tgz" for name in FOLDERS]
+    for pattern in ("imagenette2*.tgz", "imagenette2*.zip"):
+        archives += sorted(folder.glob(pattern))
+    return next((path for path in archives if path.is_file()), None)
+
 
 INFO = DatasetInfo(
     name="imagenette",
@@ -16,7 +59,7 @@ INFO = DatasetInfo(
     citation="J. Howard, Imagenette, 2019; O. Russakovsky et al., ImageNet Large Scale Visual Recognition Challenge, "
     "IJCV 115, 211-252, 2015",
     urls=("https://github.com/fastai/imagenette",),
-    files=(DataFile("imagenette2.tgz", "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz", None),),
+    files=(DataFile("imagenette2.tgz", URL, None, find=find, others={ZIP: ZIP_SHA256}),),
     examples=13394,
     class_names=(
         "tench",
@@ -40,5 +83,97 @@ INFO = DatasetInfo(
 
 
 def read(folder: Path | None) -> Dataset:
-    """Refuse: image datasets are not readable in this version."""
-    raise UserError("dataset 'imagenette' is an image dataset, and those cannot be read yet in this version of puarena")
+    """Read the images as they were kept, or decode them and keep them."""
+    source = download.locate(INFO, INFO.files[0], folder)
+    about = _about(source)
+    path = kept.file_for(_cache(), about)
+    found = kept.load(path, about)
+    if found is None:
+        for old in kept.others(path):
+            kept.say(f"'{old}' was made from another source or with other settings: the images are decoded again")
+        arrays, missing = _decode(source)
+        kept.save(path, arrays, about, missing)
+    else:
+        arrays, missing = found
+        _judge(source, missing)
+    classes, test = arrays["classes"], arrays["test"].astype(bool)
+    return from_info(
+        INFO,
+        arrays["features"],
+        classes,
+        train=np.flatnonzero(~test),
+        test=np.flatnonzero(test),
+        evaluation=arrays["evaluation"],
+    )
+
+
+def cache_file(folder: Path | None) -> Path | None:
+    """Return the file that the decoded images are kept in, if it is there."""
+    path = kept.file_for(_cache(), _about(download.locate(INFO, INFO.files[0], folder)))
+    return path if path.is_file() else None
+
+
+def _decode(source: Path) -> tuple[dict[str, Bytes], list[str]]:
+    """Return the arrays, and what is missing of the published images (nothing, unless told to go on)."""
+    images = image_files.listed(source)
+    _check_folders(source, images)
+    numbers = Counter((name.part, name.folder) for name in images)
+    missing = [
+        f"{part}/{folder} has {numbers[part, folder]} images instead of {counts[PARTS.index(part)]}"
+        for part in PARTS
+        for folder, counts in COUNTS.items()
+        if numbers[part, folder] != counts[PARTS.index(part)]
+    ]
+    _judge(source, missing)
+    kept.check_space(_cache(), len(images) * (3 * SQUASHED**2 + 3 * SEEN**2 + 2))
+    features, evaluation, good = image_files.decoded(source, images)
+    names = list(images)
+    if not good.all():
+        missing += [f"{names[row]} cannot be decoded" for row in np.flatnonzero(~good)]
+        _judge(source, missing)
+        features, evaluation, names = features[good], evaluation[good], [names[row] for row in np.flatnonzero(good)]
+    order = {folder: number for number, folder in enumerate(COUNTS)}
+    arrays = {
+        "features": features,
+        "evaluation": evaluation,
+        "classes": np.array([order[name.folder] for name in names], np.uint8),
+        "test": np.array([name.part == "val" for name in names], np.uint8),
+    }
+    return arrays, missing
+
+
+def _check_folders(source: Path, images: dict[image_files.Name, str]) -> None:
+    for part in PARTS:
+        found = sorted({name.folder for name in images if name.part == part})
+        if found != sorted(COUNTS):
+            raise UserError(
+                f"'{source}' is not ImageNette: '{part}' must have images in the folders {', '.join(COUNTS)}, and it "
+                f"has them in {_some(found) if found else 'none'}; get it anew from {URL}"
+            )
+
+
+def _judge(source: Path, missing: list[str]) -> None:
+    """Stop where something is missing, or say that it is where the user wants to go on."""
+    if not missing:
+        return
+    if os.environ.get(SKIP_ENVIRONMENT, "") in ("", "0"):
+        raise UserError(
+            f"'{source}' is not the whole of ImageNette: {_some(missing)}; get it anew from {URL}, or go on without "
+            f"the missing images by {SKIP_ENVIRONMENT}=1 or 'puarena data prepare imagenette --skip-bad-images'"
+        )
+    kept.say(f"going on without some images of '{source}': {'; '.join(missing)}")
+
+
+def _some(texts: list[str]) -> str:
+    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+
+
+def _about(source: Path) -> dict[str, object]:
+    """Return what the decoded images depend on; ``format`` changes with the code that makes them."""
+    kind = "folder" if source.is_dir() else source.suffix.removeprefix(".")
+    settings = {"squashed": SQUASHED, "seen": SEEN, "resampling": "bilinear", "counts": COUNTS}
+    return {"format": 1, "kind": kind, "source": image_files.fingerprint(source), "settings": settings}
+
+
+def _cache() -> Path:
+    return download.cache_folder() / INFO.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from puarena.data import cifar10, digits, download, imagenette, letter, usps
 from puarena.data.dataset import Dataset, DatasetInfo
@@ -20,6 +20,14 @@ class Reader(Protocol):
 
     def read(self, folder: Path | None) -> Dataset:
         """Read the dataset, its files taken from ``folder`` where that has them."""
+
+
+@runtime_checkable
+class Keeper(Reader, Protocol):
+    """A reader that keeps what it decoded."""
+
+    def cache_file(self, folder: Path | None) -> Path | None:
+        """Return the file it is kept in, if that is there."""
 
 
 BUILT_IN: dict[str, Reader] = {module.INFO.name: module for module in (digits, letter, usps, cifar10, imagenette)}
@@ -43,9 +51,9 @@ def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = N
     """Return a dataset by name, or a user's own by the path of its YAML file; read once per process."""
     if not _is_own(name):
         _built_in(name)
-        return _load_built_in(
-            str(name), folder if folder is None else str(folder), os.environ.get(download.ENVIRONMENT)
-        )
+        variables = (download.ENVIRONMENT, download.CACHE_ENVIRONMENT, imagenette.SKIP_ENVIRONMENT)
+        environment = tuple(os.environ.get(variable) for variable in variables)
+        return _load_built_in(str(name), folder if folder is None else str(folder), environment)
     from puarena.data import own
 
     dataset = own.load(Path(name))
@@ -64,8 +72,14 @@ def verify(name: str, folder: str | os.PathLike[str] | None = None) -> list[File
     return download.verify(_built_in(name).INFO, folder)
 
 
+def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the file that keeps the decoded images of a dataset, if there is one."""
+    reader = BUILT_IN.get(name)
+    return reader.cache_file(named_folder(folder)) if isinstance(reader, Keeper) else None
+
+
 @lru_cache(maxsize=8)
-def _load_built_in(name: str, folder: str | None, environment: str | None) -> Dataset:
+def _load_built_in(name: str, folder: str | None, environment: tuple[str | None, ...]) -> Dataset:
     return BUILT_IN[name].read(named_folder(folder))
 
 

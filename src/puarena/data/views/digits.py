@@ -1,35 +1,16 @@
-"""Views of a batch: augmentation as tensor code, with each image's randomness from its run's own stream.
-
-A view maps inputs ``[runs, n, …]`` and this step's draws ``{name: [runs, n]}`` to inputs of the same shape.
-The draws are made ahead for a block of steps, so that applying a view reads nothing from the host.
-"""
+"""Views of small grey images, stored as one row of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import pi
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from puarena.errors import unknown
 from puarena.random import Draws
-
-
-class View(Protocol):
-    """What a view offers."""
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of one viewed input from that of a stored one."""
-
-    def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
-        """Return random numbers for ``n`` inputs per step and run, ``[steps, runs, n]`` each."""
-
-    def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
-        """Return the view of ``x`` (``[runs, n, …]``) with one step's draws."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +60,3 @@ class AffineView:
             mean = moved.mean((1, 2, 3), keepdim=True)
             moved = (mean + (moved - mean) * contrast).clamp(0, span)
         return (moved + self.black).reshape(x.shape)
-
-
-_USPS_BLACK, _USPS_WHITE = (0 - 0.1307) / 0.3081, (1 - 0.1307) / 0.3081
-VIEWS: dict[str, View] = {
-    "usps-weak": AffineView(side=(16, 16), rotation=10, black=_USPS_BLACK, white=_USPS_WHITE),
-    "usps-strong": AffineView(side=(16, 16), rotation=30, shift=0.1, jitter=0.2, black=_USPS_BLACK, white=_USPS_WHITE),
-}
-
-
-def get_view(name: str) -> View:
-    """Return a view by name."""
-    if name not in VIEWS:
-        raise unknown("view", name, VIEWS)
-    return VIEWS[name]

@@ -1,0 +1,125 @@
+"""Decoded images kept on disk: one safetensors file with the arrays, what they were made from, and their checksum."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from puarena.data.dataset import Bytes
+from puarena.data.download import CACHE_ENVIRONMENT
+from puarena.errors import UserError
+
+ABANDONED = 3600.0  # seconds after which a file that was never finished may go
+
+
+def file_for(folder: Path, about: Mapping[str, object]) -> Path:
+    """Return where arrays made as ``about`` says are kept."""
+    return folder / f"decoded-{hashlib.sha256(_text(about).encode()).hexdigest()[:16]}.safetensors"
+
+
+def load(path: Path, about: Mapping[str, object]) -> tuple[dict[str, Bytes], list[str]] | None:
+    """Return the arrays and notes kept in ``path``; ``None`` if there are none. A damaged file is discarded."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "np") as file:
+            marks = file.metadata() or {}
+            checksum = marks.pop("sha256", "none")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if marks.get("about") == _text(about) and checksum == _digest(arrays, marks):
+            return arrays, json.loads(marks["notes"])
+    except (SafetensorError, OSError):
+        pass
+    say(f"'{path}' is damaged: it is discarded, and the images are decoded again")
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    return None
+
+
+def save(path: Path, arrays: Mapping[str, Bytes], about: Mapping[str, object], notes: list[str]) -> None:
+    """Keep arrays of bytes: written aside and renamed, so that a file with its name is whole. Others are dropped.
+
+    Too little space is an error; a folder that cannot be written is only said, as the arrays are there all the same.
+    """
+    marks = {"about": _text(about), "notes": json.dumps(notes)}
+    header: dict[str, object] = {"__metadata__": {**marks, "sha256": _digest(arrays, marks)}}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": "U8", "shape": array.shape, "data_offsets": (start, end)}
+    head = json.dumps(header).encode()
+    temp = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temp.open("wb") as stream:
+            stream.write(len(head).to_bytes(8, "little") + head)
+            for array in arrays.values():
+                stream.write(array.reshape(-1).data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temp.replace(path)
+        for old in others(path):
+            old.unlink(missing_ok=True)
+        for old in path.parent.glob(".decoded-*.tmp"):
+            if time.time() - old.stat().st_mtime > ABANDONED:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _too_little(path.parent, end) from error
+        say(
+            f"the decoded images cannot be kept in '{path.parent}' ({(error.strerror or str(error)).lower()}), so they "
+            f"are decoded again next time; name another folder with {CACHE_ENVIRONMENT}"
+        )
+    finally:
+        with suppress(OSError):
+            temp.unlink(missing_ok=True)
+
+
+def others(path: Path) -> list[Path]:
+    """Return the files beside ``path`` that were made from another source or with other settings."""
+    return sorted(file for file in path.parent.glob("decoded-*.safetensors") if file != path)
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raise an error if ``folder``, which need not be there yet, has too little space for ``needed`` bytes."""
+    if _free(folder) < needed:
+        raise _too_little(folder, needed)
+
+
+def say(text: str) -> None:
+    """Tell the user something that is no error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _free(folder: Path) -> int:
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.is_dir())).free
+
+
+def _too_little(folder: Path, needed: int) -> UserError:
+    return UserError(
+        f"the decoded images need {needed / 1e6:,.0f} MB in '{folder}' and {_free(folder) / 1e6:,.0f} MB are free; "
+        f"free some space or name another folder with {CACHE_ENVIRONMENT}"
+    )
+
+
+def _digest(arrays: Mapping[str, Bytes], marks: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(_text(marks).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{list(arrays[name].shape)}".encode())
+        digest.update(arrays[name].reshape(-1).data)
+    return digest.hexdigest()
+
+
+def _text(about: Mapping[str, object]) -> str:
+    return json.dumps(about, sort_keys=True)
