@@ -250,10 +250,9 @@ def test_the_teacher_of_holistic_pu():
         algorithm = Fleet(rows(name, 2, data, hidden), SHORT, x).algorithm
         before = algorithm.teacher.weight.clone()
         algorithm.a.weight.data += 1
-        algorithm.on_phase(algorithm.phases[0], None)
         algorithm.after_step(None)
         torch.testing.assert_close(algorithm.teacher.weight, before + (1 - DECAY))
-        algorithm.on_phase(algorithm.phases[1], None)
+        algorithm.phase = algorithm.phases[1]
         after = algorithm.teacher.weight.clone()
         algorithm.after_step(None)
         assert torch.equal(after, algorithm.teacher.weight) != in_phase_2

@@ -53,8 +53,9 @@ def test_looking_closer_does_not_change_the_training():
 
 def test_identities_are_the_same_tomorrow():
     """Resuming depends on it: if this fails on purpose, results folders made before cannot go on."""
-    run = plan_of().runs[0]
-    assert (run.run_id, run.seed) == ("f741153608890410", 7030809277652917679)
+    plan = plan_of()
+    assert (plan.runs[0].run_id, plan.runs[0].seed) == ("f741153608890410", 7030809277652917679)
+    assert plan.spec.hash() == "12aa207c20592845"
 
 
 def test_shared_and_per_split_draws():

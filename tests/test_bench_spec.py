@@ -30,6 +30,7 @@ def small(**values) -> Spec:
         ({"splits": 0}, ["splits", "0"]),
         ({"steps": "many"}, ["steps", "many"]),
         ({"profile": "release"}, ["profile"]),
+        ({"precision": "half"}, ["'precision'", "half", "float32, bf16"]),
     ],
 )
 def test_a_mistake_is_one_sentence(values, words):
@@ -101,6 +102,8 @@ def test_filters_keep_what_the_spec_has():
         ("letter", ("os",), (0.3, 0.5)),
         ("letter", ("ts",), (0.3,)),  # the data cannot supply 50%
         ("usps", ("os", "ts"), (0.3, 0.5)),
+        ("cifar10", ("os", "ts"), (0.3, 0.5)),
+        ("imagenette", ("os", "ts"), (0.3, 0.5)),
     ]
     assert [p.dataset for p in spec.override(datasets=["usps"]).problems] == ["usps"]
     assert [p.rates for p in spec.override(datasets=["letter"], rates=[0.5]).problems] == [(0.5,)]
@@ -111,6 +114,7 @@ def test_hash_is_about_content():
     assert spec.hash() == small(algorithms=["upu", "nnpu"], title="other words", name="x").hash()
     assert spec.hash() != small(algorithms=["nnpu"]).hash()
     assert spec.hash() != spec.override(steps=10).hash()
+    assert spec.hash() != spec.override(precision="bf16").hash()
     assert Spec.load(spec.to_dict()) == spec
 
 
@@ -134,7 +138,7 @@ def test_all_means_built_in_and_named_plugins(tmp_path):
 
 
 def test_suites_say_what_they_are():
-    assert suites.names() == ["demo", "tabular", "label-shift"]
+    assert suites.names() == ["demo", "tabular", "images", "paper", "label-shift"]
     for name in suites.names():
         assert suites.get(name).description.endswith((".", ")"))
         suites.get(name).resolve()

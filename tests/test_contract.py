@@ -54,6 +54,17 @@ class _Forgets(_Base):
         self.total = batch.x.sum()
 
 
+class _Counts(_Base):
+    def prepare(self):
+        self.epochs = 0
+
+    def on_epoch(self, phase, epoch, passes):
+        self.epochs += 1
+
+    def schedule(self, phase, step, steps, epoch):
+        return {"lr": 1 / (1 + self.epochs)}
+
+
 class _UsesGlobalRandomness(_Base):
     def objective(self, f_p, f_u):
         return super().objective(f_p, f_u) * torch.rand(1, device=f_u.device)
@@ -72,6 +83,7 @@ class _Breaks(_Base):
         (_Masks, "steps without looking"),
         (_Unlearns, "learns"),
         (_Forgets, "registers its state"),
+        (_Counts, "resumes"),
         (_UsesGlobalRandomness, "repeats"),
         (_Breaks, "takes any batch size"),
     ],

@@ -219,6 +219,27 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     assert not torch.equal(g_before, f.algorithm.g.weight)
 
 
+def test_a_restored_fleet_calls_the_hooks_that_are_still_due(monkeypatch):
+    """Records fall inside epochs (7), on an epoch's end (24, 48) and on a phase's end (30)."""
+    x, data, hidden = toy()
+    from puarena.algorithms import registry
+
+    monkeypatch.setitem(registry._extra, "two-stage", registry.Entry("two-stage", _TwoStage, False, "plugin"))
+    some = rows("two-stage", 2, data, hidden)
+    for every, steps in ((7, 70), (24, 18), (30, 60)):
+        config = replace(CONFIG, steps=steps, warmup=24 if every == 24 else 30, record_every=every)
+        whole = Fleet(some, config, x)
+        states = [(len(whole.algorithm.calls), whole.state()) for _ in whole.segments()]
+        for called, state in states:
+            again = Fleet(some, config, x)
+            again.restore(state)
+            curves = again.train()
+            assert again.algorithm.calls == whole.algorithm.calls[called:], state.notes["step"]
+            assert curves.phase == whole.log.curves().phase
+            assert torch.equal(again.algorithm.seen, whole.algorithm.seen)
+            np.testing.assert_array_equal(curves.values["loss"], whole.log.curves().values["loss"])
+
+
 def test_a_name_the_algorithm_lacks_is_refused():
     x, data, hidden = toy()
     with pytest.raises(Exception, match="nnpu has no hyperparameter 'betta'; did you mean 'beta'"):

@@ -7,6 +7,9 @@ import pytest
 from goldens import cases, close
 from puarena.algorithms import Choice, Hyper, LogUniform
 from puarena.bench import hparams
+from puarena.bench.estimate import PROBED_IMAGES
+from puarena.bench.plan import MAX_RUNS
+from puarena.networks import NETWORKS
 
 TAU = {"tau": Hyper(0.5, "cut-off", search=Choice((0.5, 0.7, 0.9)))}
 GOLDEN = cases("hparams")
@@ -28,6 +31,12 @@ def test_default_is_the_papers():
     assert hparams.draw(0, 0).batch_size == 128
     assert hparams.draw(0, 0, "resnet").batch_size == 64
     assert hparams.draw(0, 2).lr == 1e-3
+
+
+def test_families_of_networks():
+    assert [hparams.family_of(name) for name in NETWORKS] == ["mlp", "resnet", "resnet"]
+    assert [set(limits) for limits in MAX_RUNS.values()] == [set(NETWORKS)] * 2
+    assert {name for _, name in PROBED_IMAGES} == set(NETWORKS)  # a new network needs its sizes there
 
 
 def test_what_has_no_search_keeps_its_default():

@@ -39,6 +39,17 @@ def test_the_baseline_trains_every_algorithm(name):
     assert rate > 0
 
 
+def test_images():
+    shape = speed.Shape((3, 8, 8), 60, 90, 20, 8, "resnet32")
+    m = speed.measure_images("resnet32", 2, batch_size=4, steps=2, shape=shape)
+    assert (m.network, m.runs, m.device, m.gigabytes) == ("resnet32", 2, "cpu", 0.0)
+    assert m.step > m.view >= 0
+    assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
+    result = CliRunner().invoke(app, ["speed", "--network", "resnet50"])
+    assert result.exit_code == 2
+    assert "unknown residual network 'resnet50'" in result.stderr
+
+
 def test_bad_baselines(tmp_path):
     with pytest.raises(UserError, match="not a Python file"):
         speed._baseline(tmp_path / "missing.py")

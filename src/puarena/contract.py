@@ -147,6 +147,7 @@ def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
     x, rows = _rows(name)
     some = Fleet(rows, config, x)
     for stretch in fleet.timetable(some.algorithm, config):
+        some.algorithm.phase = stretch.phase
         some.algorithm.on_phase(stretch.phase, some.passes)
         some.algorithm.on_epoch(stretch.phase, 0, some.passes)
         stepper = Stepper(some, stretch.phase, stretch.start, stretch.steps)
@@ -172,11 +173,30 @@ def registers_its_state(name: str, config: FleetConfig = CONFIG) -> None:
         raise ContractError(f"its state '{left[0]}' is not on the device it trains on")
 
 
+def resumes(name: str, config: FleetConfig = CONFIG) -> None:
+    """Interrupted at a record and continued in a new fleet, it gives the curves of an uninterrupted one."""
+    config = replace(config, batch_size=256, steps=25, warmup=10, record_every=5)  # epochs of two steps
+    x, rows = _rows(name, (3e-3, 3e-2))
+    some = Fleet(rows, config, x)
+    states: dict[str, list[fleet.State]] = {}
+    with fleet.own_stream(some.device):
+        for _ in some.segments():
+            states.setdefault(some.algorithm.phase.name, []).append(some.state())
+    whole = some.log.curves()
+    exact = some.device.type == "cpu"
+    for phase, taken in states.items():
+        for state in (taken[0], taken[-1]):  # in the middle of an epoch; before the next phase
+            again = Fleet(rows, config, x)
+            again.restore(state)
+            message = f"interrupted in phase '{phase}' and continued, it goes another way: what it keeps is not state"
+            _same(whole, again.train(), [0, 1], [0, 1], message, exact)
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     check.__name__.replace("_", " "): check
     for check in (
         learns, keeps_rows_apart, repeats, isolates_ruin, survives_no_positives_in_u, takes_any_batch_size,
-        ignores_hidden_labels, steps_without_looking, registers_its_state,
+        ignores_hidden_labels, steps_without_looking, registers_its_state, resumes,
     )
 }  # fmt: skip
 

@@ -52,7 +52,8 @@ def uniform(
     seeds: Tensor, stream: str, shape: tuple[int, ...], start: int = 0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Return uniform draws in the open interval (0, 1)."""
-    return ((_shift(bits(seeds, stream, shape, start), 40).to(torch.float64) + 0.5) * 2.0**-24).to(dtype)
+    drawn = (_shift(bits(seeds, stream, shape, start), 40).to(torch.float64) + 0.5) * 2.0**-24
+    return drawn.to(dtype).clamp_max(1 - 2.0**-24)  # the largest would be rounded to 1 in float32
 
 
 def normal(seeds: Tensor, stream: str, shape: tuple[int, ...]) -> Tensor:

@@ -14,6 +14,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -112,6 +113,71 @@ def _fleet_rate(
                 done = step
                 break
     return (done - first) * len(rows) / (now - began)
+
+
+@dataclass(frozen=True)
+class ImageSpeed:
+    """How long images of 32x32 pixels take, in milliseconds of one run of a stack."""
+
+    network: str
+    precision: str
+    batch_size: int
+    device: str
+    runs: int
+    step: float  # weak view included
+    view: float  # of that, the weak view
+    record: float  # validation and test: 12,000 images
+    gigabytes: float  # reserved on the GPU
+
+    @property
+    def run_seconds(self) -> float:
+        """One run of the protocol, amortised: 20,000 steps and 200 records."""
+        return (20_000 * self.step + 200 * self.record) / 1000
+
+
+CIFAR10 = Shape((3, 32, 32), 6000, 14000, 10000, 64, "resnet32")
+
+
+def measure_images(
+    network: str,
+    runs: int,
+    batch_size: int = 64,
+    precision: str = "float32",
+    device: str = "cpu",
+    steps: int = 100,
+    shape: Shape = CIFAR10,
+) -> ImageSpeed:
+    """Measure nnPU on made-up images of CIFAR-10's sizes: segments of ``steps`` steps, with and without its view."""
+    x, rows = made_up(shape, runs)
+    segment, record, gigabytes = {}, 0.0, 0.0
+    for weak in ("cifar10-weak", None):
+        config = fleet.FleetConfig(
+            batch_size, 5 * steps, 0, steps, network, device, precision=precision, weak=weak, evaluation="cifar10-eval"
+        )
+        stack = fleet.Fleet([_renamed(row, "nnpu") for row in rows], config, x)
+        with fleet.own_stream(stack.device):
+            marks, evaluations = [], []
+            for _ in stack.segments():
+                marks.append(_now(device))
+            for _ in range(3):
+                began = _now(device)
+                stack.evaluate()
+                evaluations.append(_now(device) - began)
+        segment[weak], record = median(b - a for a, b in pairwise(marks[1:])), median(evaluations)
+        if device == "cuda":
+            gigabytes = max(gigabytes, torch.cuda.max_memory_reserved() / 2**30)
+    step, plain = ((segment[weak] - record) / steps for weak in segment)
+    scale = 1000 / runs
+    view = max(step - plain, 0.0)
+    return ImageSpeed(
+        network, precision, batch_size, device, runs, scale * step, scale * view, scale * record, gigabytes
+    )
+
+
+def _now(device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _renamed(row: fleet.Row, name: str) -> fleet.Row:

@@ -187,6 +187,7 @@ class Algorithm(nn.Module):
     def __init__(self, setup: Setup) -> None:
         super().__init__()
         self.setup = setup
+        self.phase = self.phases[0]  # the one in training; the engine moves it on before ``on_phase``
         self._options: dict[str, tuple[str, ...]] = {}
         for name in ("prior", "shifted_prior", "rate"):
             self.register_buffer(name, getattr(setup, name).to(setup.dtype or setup.prior.dtype))
@@ -238,7 +239,10 @@ class Algorithm(nn.Module):
         self.prepare()
 
     def state(self, name: str, values: Tensor) -> None:
-        """Register per-sample or other state under a name; write it in place afterwards."""
+        """Register per-sample or other state under a name; write it in place afterwards.
+
+        An interrupted run goes on with its parameters and registered state; a plain attribute is forgotten.
+        """
         self.register_buffer(name, values)
 
     # -- what an algorithm overrides ---------------------------------------------------------------------------------

@@ -66,7 +66,6 @@ class HolisticPU(Algorithm):
     def prepare(self) -> None:
         """Start the teacher from the first network; no record, no pseudo label yet."""
         self.teacher = frozen_copy(self.a)
-        self.first = True
         shape = self.setup.runs, self.setup.n_u
         for name in ("steps_done", "records"):
             self.state(name, self.prior.new_zeros((), dtype=torch.int64))
@@ -89,7 +88,7 @@ class HolisticPU(Algorithm):
 
     def after_step(self, batch: Batch) -> None:
         """Move the teacher."""
-        if self.first:
+        if self.phase.extra:
             ema_(self.teacher, self.a, DECAY)
             self.steps_done += 1
 
@@ -108,7 +107,6 @@ class HolisticPU(Algorithm):
 
     def on_phase(self, phase: Phase, passes: Passes) -> None:
         """At the switch, record an epoch that ended there and give the pseudo labels."""
-        self.first = phase.extra
         if phase.extra:
             return
         done = int(self.steps_done)

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from puarena import algorithms, metrics
+from puarena.bench.table import as_table
 from puarena.classics.rows import Classic
+from puarena.data import Dataset
 from puarena.fleet import Curves, Row
 
 
@@ -18,12 +20,11 @@ def is_classic(name: str) -> bool:
     return issubclass(algorithms.get(name).cls, Classic)
 
 
-def curves_of(rows: list[Row], features: np.ndarray) -> Iterator[Curves]:
+def curves_of(rows: list[Row], dataset: Dataset) -> Iterator[Curves]:
     """Fit run after run; yield each one's curve."""
-    x = np.asarray(features).reshape(len(features), -1)
     for row in rows:
         began = time.perf_counter()
-        values = _evaluated(row, x)
+        values = _evaluated(row, dataset)
         finite = all(np.isfinite(value) for value in values.values())
         yield Curves(
             step=np.array([1]),
@@ -35,7 +36,7 @@ def curves_of(rows: list[Row], features: np.ndarray) -> Iterator[Curves]:
         )
 
 
-def _evaluated(row: Row, x: np.ndarray) -> dict[str, float]:
+def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
     """Fit a run's estimator on its training data; return criteria and test metrics."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -44,9 +45,10 @@ def _evaluated(row: Row, x: np.ndarray) -> dict[str, float]:
     d = row.data
     labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
     with threadpool_limits(1):
-        model = cls.make(row.seed).fit(x[np.concatenate([d.p_train, d.u_train])], labels)
+        model = cls.make(row.seed).fit(as_table(dataset, np.concatenate([d.p_train, d.u_train])), labels)
         # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
-        found_by = (model.decision_function(x[index]) - 1e-12 for index in (d.p_val, d.u_val, d.test))
+        tables = (as_table(dataset, index) for index in (d.p_val, d.u_val, d.test))
+        found_by = (model.decision_function(x) - 1e-12 for x in tables)
         p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
     prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puarena.bench.spec import ESTIMATE, TRUE_PRIOR
-from puarena.data import PUData, label_frequency, shifted_prior
+from puarena.bench.table import as_table
+from puarena.data import Dataset, PUData, label_frequency, shifted_prior
 
 if TYPE_CHECKING:
     from puarena.bench.plan import RunSpec
@@ -27,24 +28,24 @@ class Estimates:
 
     made: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
-    def of(self, run: RunSpec, features: np.ndarray, pu: PUData) -> float | None:
+    def of(self, run: RunSpec, dataset: Dataset, pu: PUData) -> float | None:
         """The prior a run is told, from all its labeled and unlabeled points; None: the true one."""
         if run.prior_source == TRUE_PRIOR:
             return None
         key = run.problem, run.split, run.salt, run.prior_source
         if key not in self.made:
-            self.made[key] = estimate(features, pu, run.prior_source.removeprefix(ESTIMATE), run.split)
+            self.made[key] = estimate(dataset, pu, run.prior_source.removeprefix(ESTIMATE), run.split)
         return self.made[key]
 
 
-def estimate(features: np.ndarray, pu: PUData, method: str, seed: int) -> float:
+def estimate(dataset: Dataset, pu: PUData, method: str, seed: int) -> float:
     """Estimate the prior of one draw, training and validation points together; true labels are not looked at."""
     import warnings
 
     from puarena.priors import PriorWarning, estimate_prior
 
     p, u = np.concatenate([pu.p_train, pu.p_val]), np.concatenate([pu.u_train, pu.u_val])
-    x = features[np.concatenate([p, u])].reshape(len(p) + len(u), -1)
+    x = as_table(dataset, np.concatenate([p, u]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
         found = estimate_prior(x, np.repeat([1, 0], [len(p), len(u)]), pu.setting, method, seed, n_bootstrap=0)

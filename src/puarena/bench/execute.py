@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,10 @@ from puarena.bench import workers as crew
 from puarena.bench.beacon import Beacon
 from puarena.bench.classic_rows import curves_of, is_classic
 from puarena.bench.estimated import Estimates, told, with_prior
-from puarena.bench.plan import MAX_RUNS, FleetSpec, Plan, RunSpec, group, make_plan
+from puarena.bench.plan import FleetSpec, Plan, RunSpec, group, make_plan
 from puarena.bench.progress import Progress, Silent
-from puarena.bench.spec import TRUE_PRIOR, Spec
+from puarena.bench.resume import EVERY, Keeper, Place, interrupted
+from puarena.bench.spec import FULL_PRECISION, TRUE_PRIOR, Spec
 from puarena.bench.store import Store
 from puarena.errors import UserError
 
@@ -63,9 +65,13 @@ def choose_device(device: str = "auto") -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train, which changes no number: the device, fleets side by side (None: what pays), captured steps."""
+    """How to train, which changes no number.
+
+    The device, where states are kept, fleets side by side (None: what pays), captured steps.
+    """
 
     device: str
+    place: Place
     workers: int | None = None
     capture: bool = True
 
@@ -77,23 +83,24 @@ class DataSource:
         self.datasets: dict[str, Dataset] = {name: data.load(source, folder) for name, source in plan.sources.items()}
         self.draw = lru_cache(maxsize=None)(self._draw)
         self.estimates = Estimates() if estimates is None else estimates
-        self._features: dict[tuple[str, str], torch.Tensor] = {}
+        self.features = lru_cache(maxsize=None)(self._features)
 
     def _draw(self, problem: Problem, split: int, salt: str) -> tuple[PUData, HiddenLabels]:
         return data.draw(self.datasets[problem.dataset], problem, split, salt)
 
-    def features(self, dataset: str, device: str) -> torch.Tensor:
-        """A dataset's features on a device, moved there once."""
-        if (dataset, device) not in self._features:
-            self._features[dataset, device] = torch.as_tensor(self.datasets[dataset].features).to(device)
-            if device == "cuda":
-                torch.cuda.synchronize()  # fleets read them from streams of their own
-        return self._features[dataset, device]
+    def _features(self, dataset: str, device: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """A dataset's features on a device, and as evaluation sees them where that differs by more than a view."""
+        found = self.datasets[dataset]
+        features = torch.as_tensor(found.features).to(device)
+        evaluation = None if found.evaluation is None else torch.as_tensor(found.evaluation).to(device)
+        if device == "cuda":
+            torch.cuda.synchronize()  # fleets read them from streams of their own
+        return features, evaluation
 
     def told(self, run: RunSpec) -> tuple[PUData, HiddenLabels]:
         """A run's data with the prior it is told: the true one or an estimate, made once per draw."""
         pu, hidden = self.draw(run.problem, run.split, run.salt)
-        prior = self.estimates.of(run, self.datasets[run.problem.dataset].features, pu)
+        prior = self.estimates.of(run, self.datasets[run.problem.dataset], pu)
         return (pu if prior is None else with_prior(pu, prior)), hidden
 
     def check(self, plan: Plan) -> None:
@@ -111,27 +118,35 @@ def run(
     max_runs: int | None = None,
     workers: int | None = None,
     capture: bool = True,
+    checkpoint_every: float = EVERY,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
     A fleet that breaks off is noted with its reason and the others go on; call again to try the missing runs again.
     ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet; ``workers`` is
-    the number of fleets trained side by side; ``capture`` replays captured steps on a GPU.
+    the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every ``checkpoint_every``
+    seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
     """
     device = choose_device(device)
-    settings = Settings(device, workers, capture)
+    if not checkpoint_every >= 0:
+        raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
     plan = make_plan(Spec.load(spec))
     source = DataSource(plan, data)
     source.check(plan)
     store = Store.create(out, plan.spec.to_dict(), plan.spec.hash())
-    done = store.done_runs()
-    missing = [run for run in plan.runs if run.run_id not in done]
+    stored = store.done_runs()
+    missing = [run for run in plan.runs if run.run_id not in stored]
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
-    fleets = group(missing, max_runs or MAX_RUNS[device])
+    settings = Settings(device, Place(store.path / "progress", store.spec_hash, checkpoint_every), workers, capture)
     for each in missing:
         source.told(each)  # estimates of the prior are made here, once, and handed to the workers
     with progress or Silent() as live, Beacon(store.path) as live.beacon:
-        live.start(fleets, found=outcome.found)
+        begun = interrupted(store, missing, settings.place, device, max_runs, live.say)
+        taken = {run.run_id for stack in begun for run in stack.runs}
+        fleets = [*begun, *group([run for run in missing if run.run_id not in taken], max_runs, device)]
+        live.start(fleets, outcome.found, {stack.fleet_id: done for stack, done in begun.items()})
+        for stack, done in begun.items():
+            live.say(f"{stack.label} goes on after {done / stack.steps:.0%} of its steps")
         for stack, result in _train_all(fleets, plan, data, source, settings, live):
             if isinstance(result, UserError):
                 raise result
@@ -145,6 +160,10 @@ def run(
                 outcome.computed += len(stack.runs)
                 live.fleet_ends(stack)
     _forget_mended_failures(store)
+    if store.begun():  # of fleets that were halved
+        stored = store.done_runs()
+        left = [run for run in missing if run.run_id not in stored]
+        interrupted(store, left, settings.place, device, max_runs, say=lambda text: None)
     return outcome
 
 
@@ -157,6 +176,9 @@ def _train_all(
     live: Progress,
 ) -> Iterator[crew.Ended]:
     """Train fleets where and how the settings say; yield each with its rows, or with what broke it."""
+    thin, wide = ([stack for stack in fleets if stack.residual is kind] for kind in (False, True))
+    if settings.device == "cuda" and thin and wide:  # those that fill the device on their own come last
+        return chain(*(_train_all(part, plan, folder, source, settings, live) for part in (thin, wide)))
     at_once = crew.choose_workers(settings.workers, fleets, settings.device)
     settings = replace(settings, workers=at_once)
     trainer = partial(fleet_work, source=source, settings=settings)
@@ -179,7 +201,7 @@ def make_trainer(
 def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew.Work:
     """Train one fleet, yielding run-steps done at its records; return its rows for the store.
 
-    Runs whose data differ in shape are trained apart.
+    Runs whose data differ in shape are trained apart. A fleet that was interrupted goes on from its last state.
     """
     rows = [make_row(run, source) for run in stack.runs]
     if is_classic(stack.first.algorithm):
@@ -198,15 +220,23 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
         capture=settings.capture,
         weak=first.views.weak,
         strong=first.views.strong,
+        evaluation=first.views.evaluation,
+        precision=first.precision,
     )
+    keeper = Keeper(stack, settings.place, settings.device)
     frames, before = [], 0
     for members in parts.values():
         mine = [rows[index] for index in members]
-        part = fleet.Fleet(mine, config, source.features(first.problem.dataset, settings.device))
-        step = 0
-        for step, _ in part.segments():
-            yield before + step * len(members)
-        before += step * len(members)
+        part = fleet.Fleet(mine, config, *source.features(first.problem.dataset, settings.device))
+        keeper.begin(part)
+        for step, total in part.segments():
+            done = before + step * len(members)
+            if step < total:
+                keeper.record(part, done)
+            yield done
+        before += part.step * len(members)
+        if before < stack.steps:
+            keeper.end(part)
         runs = [stack.runs[index] for index in members]
         curves = part.log.curves()
         if settings.device == "cuda":  # fleets in flight share the device
@@ -217,9 +247,9 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
 
 def classic_work(stack: FleetSpec, rows: list[fleet.Row], source: DataSource) -> crew.Work:
     """Fit the classics of a stack one after the other; they are not trained by steps."""
-    features = source.datasets[stack.first.problem.dataset].features
+    dataset = source.datasets[stack.first.problem.dataset]
     frames = []
-    for run, row, curves in zip(stack.runs, rows, curves_of(rows, features), strict=True):
+    for run, row, curves in zip(stack.runs, rows, curves_of(rows, dataset), strict=True):
         frames.append(to_frame(stack.fleet_id, [run], [row], curves, "cpu"))
         yield len(frames) * run.steps
     return pd.concat(frames, ignore_index=True)
@@ -241,9 +271,10 @@ def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
 
 
 def hyper_of(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
-    """What the store keeps as JSON: the hyperparameters, and an estimated prior."""
+    """What the store keeps as JSON: the hyperparameters, an estimated prior, a precision that is not the full one."""
     estimated = {} if run.prior_source == TRUE_PRIOR else {"prior_used": row.data.prior}
-    return {**dict(run.hyper), "momentum": run.momentum, **estimated}
+    precision = {} if run.precision == FULL_PRECISION else {"precision": run.precision}
+    return {**dict(run.hyper), "momentum": run.momentum, **estimated, **precision}
 
 
 def to_frame(

@@ -30,6 +30,11 @@ class Configuration:
     hyper: dict[str, Any]
 
 
+def family_of(network: str) -> str:
+    """The kind of network that decides about batch sizes: "mlp" or "resnet"."""
+    return "mlp" if network == "mlp" else "resnet"
+
+
 def seed_hash(*parts: object) -> int:
     """The released registry's seed: md5 of the printed tuple, modulo 2^31."""
     return int(hashlib.md5(str(parts).encode(), usedforsecurity=False).hexdigest(), 16) % 2**31

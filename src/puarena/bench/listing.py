@@ -28,6 +28,7 @@ def datasets() -> Rows:
                 "name": name,
                 "title": info.title,
                 "description": info.description,
+                "kind": info.kind,
                 "examples": info.examples,
                 "shape": list(info.shape),
                 "classes": info.class_count,

@@ -13,11 +13,15 @@ from puarena import algorithms, data
 from puarena.bench import hparams
 from puarena.bench.identity import digest, file_digest
 from puarena.bench.profiles import PROFILES, Views
-from puarena.bench.spec import EVERY, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem
 from puarena.errors import UserError, nearest, unknown
 
-MAX_RUNS = {"cpu": 64, "cuda": 256}  # rows of one fleet, at most
+MAX_RUNS = {  # rows of one fleet, at most
+    "cpu": {"mlp": 64, "resnet32": 4, "resnet34": 4},
+    "cuda": {"mlp": 256, "resnet32": 32, "resnet34": 8},
+}
+ESTIMATING, BAGGING = 10, 45  # minutes of one core on images: to estimate a prior, to fit bagging-pu
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
 
@@ -42,6 +46,7 @@ class RunSpec:
     source: str  # digest of the plugin file the algorithm comes from; empty for a built-in one
     seed: int
     prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
+    precision: str = FULL_PRECISION  # of a residual network's activations
 
     @property
     def views(self) -> Views:
@@ -57,8 +62,9 @@ class RunSpec:
     def run_id(self) -> str:
         """Sixteen hexadecimal digits over all fields."""
         content = {field.name: getattr(self, field.name) for field in fields(self)} | {"problem": asdict(self.problem)}
-        if self.prior_source == TRUE_PRIOR:  # as it was before there was a choice
-            del content["prior_source"]
+        for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION)):
+            if content[name] == only:  # as it was before there was a choice
+                del content[name]
         # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
         return digest({key: f"{value:.10g}" if isinstance(value, float) else value for key, value in content.items()})
 
@@ -78,6 +84,11 @@ class FleetSpec:
     def first(self) -> RunSpec:
         """A run that has what all of them share."""
         return self.runs[0]
+
+    @property
+    def residual(self) -> bool:
+        """Does it train residual networks? One such fleet fills a GPU."""
+        return hparams.family_of(self.first.network) == "resnet"
 
     @property
     def steps(self) -> int:
@@ -113,11 +124,18 @@ def make_plan(spec: Spec) -> Plan:
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
+    images: set[str] = set()
+    flat: dict[str, None] = {}  # datasets that a residual network cannot take
     for part in spec.problems:
         info = data.info(part.dataset)
         if sources.setdefault(info.name, part.dataset) != part.dataset:
             raise UserError(f"two datasets of the spec are called '{info.name}'; rename one of them")
         network = spec.network or info.network
+        if info.kind == "image":
+            images.add(info.name)
+        elif hparams.family_of(network) == "resnet":
+            network = info.network
+            flat[info.name] = None
         for case, setting, rate, prior in product(part.cases, part.settings, part.rates, part.priors):
             problem = Problem(info.name, case, setting, rate, _prior(part.dataset, case) if prior is None else prior)
             for algorithm in spec.algorithms:
@@ -127,10 +145,13 @@ def make_plan(spec: Spec) -> Plan:
                 for run in _runs_of(spec, problem, algorithm, network):
                     runs.setdefault(run.run_id, run)
     notes = []
+    if flat:
+        notes.append(f"{spec.network} needs images: {_listed(flat)} {'keep' if len(flat) > 1 else 'keeps'} mlp")
     if skipped:
         notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in setting ts")
     if not runs:
         raise UserError("nothing is left to run: " + "; ".join(notes))
+    notes += _slow(run for run in runs.values() if run.problem.dataset in images)
     return Plan(spec, tuple(runs.values()), tuple(notes), sources)
 
 
@@ -155,8 +176,9 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             _check_value(algorithm, name, fixed[name], hypers[name])
     own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
     stages = any(phase.extra for phase in entry.cls.phases)
-    family = "mlp" if network == "mlp" else "resnet"
-    classic = entry.origin == "classic"  # fitted at once: no steps, and nothing is searched
+    classic = entry.origin == "classic"  # fitted at once: no steps, no residual network, and nothing is searched
+    network = "mlp" if classic else network
+    family = hparams.family_of(network)
     configs = 1 if classic else spec.configs
     sources = spec.prior_source[:1] if classic else spec.prior_source  # they do not use it
     for split, config, prior_source in product(range(spec.splits), range(configs), sources):
@@ -182,7 +204,29 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             # Not from the steps or how often is recorded: looking closer must not change the training.
             seed=int(digest([spec.seed, asdict(problem), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
+            precision=spec.precision if family == "resnet" else FULL_PRECISION,
         )
+
+
+def _slow(runs: Iterable[RunSpec]) -> list[str]:
+    """What takes long on images and is no training: its time is not in an estimate."""
+    draws, fits = set(), 0
+    for run in runs:
+        fits += run.algorithm == "bagging-pu"
+        if run.prior_source != TRUE_PRIOR:
+            draws.add((run.problem, run.split, run.salt, run.prior_source))
+    notes = []
+    if draws:
+        notes.append(f"estimating a prior on images takes up to {ESTIMATING} minutes each, and there are {len(draws)}")
+    if fits:
+        notes.append(f"bagging-pu takes about {BAGGING} minutes a run on images, and there are {fits} runs")
+    return notes
+
+
+def _listed(names: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _check_value(algorithm: str, name: str, value: Any, hyper: algorithms.Hyper) -> None:
@@ -193,8 +237,13 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: algorithms.Hyper)
         raise UserError(f"{name} of {algorithm} must be a number, and {value!r} was given")
 
 
-def group(runs: Iterable[RunSpec], max_runs: int) -> list[FleetSpec]:
-    """Stack runs into fleets of at most ``max_runs`` and nearly equal sizes, in a fixed order.
+def max_runs(device: str, network: str) -> int:
+    """Runs that are trained in one fleet, at most: as many as a device is still faster with, or has memory for."""
+    return MAX_RUNS[device][network]
+
+
+def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
+    """Stack runs into fleets of at most ``limit`` (None: ``max_runs``) and nearly equal sizes, in a fixed order.
 
     Cases, splits, configurations and the calibrated form travel together where their shapes agree; in the two-sample
     setting a dataset may lack positives in one case and not in the other, so there each case has its own fleets.
@@ -203,12 +252,12 @@ def group(runs: Iterable[RunSpec], max_runs: int) -> list[FleetSpec]:
     for run in runs:
         cls, problem = algorithms.get(run.algorithm).cls, run.problem
         case = problem.case if problem.setting == "ts" else 0
-        shape = (run.batch_size, run.network, run.steps, run.warmup, run.record_every, run.profile)
+        shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
         key = (cls, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
         stacks.setdefault(key, []).append(run)
     fleets = []
     for stack in stacks.values():
-        parts = -(-len(stack) // max_runs)
+        parts = -(-len(stack) // (limit or max_runs(device, stack[0].network)))
         bounds = [len(stack) * part // parts for part in range(parts + 1)]
         fleets += [FleetSpec(tuple(stack[a:b])) for a, b in pairwise(bounds)]
     return fleets

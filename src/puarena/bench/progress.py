@@ -26,6 +26,7 @@ class Progress:
         self.steps = self.steps_done = 0
         self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
+        self._begun = 0  # run-steps that were behind at the start
         self._began = time.perf_counter()
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
@@ -37,10 +38,15 @@ class Progress:
     ) -> None:
         """Leave the terminal tidy."""
 
-    def start(self, fleets: list[FleetSpec], found: int) -> None:
-        """Called once, with what is to be computed; ``found`` runs are there already."""
+    def start(self, fleets: list[FleetSpec], found: int, begun: dict[str, int] | None = None) -> None:
+        """Called once, with what is to be computed.
+
+        ``found`` runs are there already; fleets in ``begun`` go on after so many run-steps.
+        """
         self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
         self.steps = sum(fleet.steps for fleet in fleets)
+        self._ahead = dict(begun or {})
+        self.steps_done = self._begun = sum(self._ahead.values())
         self._began = time.perf_counter()
         self.show()
 
@@ -70,18 +76,18 @@ class Progress:
     @property
     def speed(self) -> float:
         """Run-steps per second so far."""
-        return self.steps_done / max(time.perf_counter() - self._began, 1e-9)
+        return (self.steps_done - self._begun) / max(time.perf_counter() - self._began, 1e-9)
 
     @property
     def left(self) -> float | None:
         """Seconds left at this speed; unknown at the beginning."""
-        return (self.steps - self.steps_done) / self.speed if self.steps_done else None
+        return (self.steps - self.steps_done) / self.speed if self.speed > 0 else None
 
     @property
     def line(self) -> str:
         """The state in one line."""
         words = [f"fleets {self.fleets_done}/{self.fleets}", f"runs {self.runs_done}/{self.runs}"]
-        if self.steps_done:
+        if self.speed > 0:
             words.append(f"{_short(self.speed)} run-steps/s")
         if self.left is not None:
             words.append(f"{clock(self.left)} left")

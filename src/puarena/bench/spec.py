@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -21,6 +21,7 @@ Setting = Literal["os", "ts"]
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
+FULL_PRECISION: Final = "float32"
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors")
 
 
@@ -72,6 +73,9 @@ class Spec(BaseModel):
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
+    precision: Literal["float32", "bf16"] = Field(
+        default=FULL_PRECISION, description="what a residual network's activations are computed in"
+    )
     calibration: Literal["weighted", "batch-union"] | None = Field(
         default=None, description="form of the -c algorithms; null = as the profile has it"
     )
@@ -224,8 +228,9 @@ class Spec(BaseModel):
         content = self.to_dict()
         for words in ("name", "title", "description"):
             del content[words]
-        if content["prior_source"] == [TRUE_PRIOR]:  # as it was before there was a choice
-            del content["prior_source"]
+        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION)):
+            if content[key] == only:  # as it was before there was a choice
+                del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))
         content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
         for problem in content["problems"]:

@@ -33,6 +33,7 @@ class Branch:
     done: int = 0
     failed: int = 0
     running: int = 0
+    begun: int = 0  # missing, and interrupted after a state was kept
     reasons: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +80,7 @@ def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     failed = store.failed(outcomes)
-    active = running(store.path)
+    active, begun = running(store.path), store.begun_runs()
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
         branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
@@ -91,6 +92,8 @@ def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
             branch.reasons.append(failed[run.run_id])
         elif run.run_id in outcomes:
             branch.done += 1
+        else:
+            branch.begun += run.run_id in begun
     return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
 
 
@@ -141,6 +144,8 @@ def _line(branch: Branch, width: int) -> Text:
     ):
         if count:
             line.append(", ").append(f"{count} {word}", style=style)
+    if branch.begun:
+        line.append(f" ({branch.begun} begun)", style="yellow")
     return line
 
 

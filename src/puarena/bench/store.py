@@ -1,7 +1,9 @@
-"""The results folder: ``spec.json``, ``shards/<fleet>.parquet``, ``failures/<fleet>.json``.
+"""The results folder: ``spec.json``, ``shards/<fleet>.parquet``, ``failures/<fleet>.json``,
+``progress/<fleet>.safetensors``.
 
-One shard holds the curves of one fleet, one row per run and record. Every file is written aside, flushed to the disk
-and renamed, so a file that has its name is whole, and an interrupted run loses at most the fleet it was computing.
+One shard holds the curves of one fleet, one row per run and record; until it is there, ``progress`` has the state of
+the fleet a few minutes ago. Every file is written aside, flushed to the disk and renamed, so a file that has its name
+is whole.
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ class Store:
     # writing
 
     def write_shard(self, fleet: str, frame: DataFrame) -> None:
-        """Store the curves of one finished fleet; an older failure of that fleet is forgotten."""
+        """Store the curves of one finished fleet; its state, and an older failure, are forgotten."""
         import duckdb
 
         target = self._file("shards", fleet, "parquet")
@@ -140,6 +142,8 @@ class Store:
             except duckdb.IOException as error:
                 raise _cannot_write(target, error) from error
         self.clear_failure(fleet)
+        with suppress(OSError):
+            self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
 
     def write_failure(self, fleet: str, runs: list[str], reason: str) -> None:
         """Note that a fleet could not be finished, and why; its runs are still to be done."""
@@ -246,6 +250,29 @@ class Store:
         outcomes = self.outcomes() if outcomes is None else outcomes
         reasons = {run: entry["reason"] for entry in self.failures() for run in entry["runs"] if run not in outcomes}
         return {run: status for run, status in outcomes.items() if status != OK} | reasons
+
+    def begun(self) -> dict[Path, dict[str, str]]:
+        """The states of fleets in training or interrupted, newest first, with their marks; none if one is damaged."""
+        from safetensors import SafetensorError, safe_open
+
+        times: dict[Path, int] = {}
+        for file in self.path.glob("progress/[!.]*.safetensors"):
+            with suppress(OSError):  # removed just now
+                times[file] = file.stat().st_mtime_ns
+        found: dict[Path, dict[str, str]] = {}
+        for file in sorted(times, key=lambda file: times[file], reverse=True):
+            found[file] = {}
+            with suppress(OSError, SafetensorError), safe_open(file, framework="np") as opened:
+                found[file] = opened.metadata() or {}
+        return found
+
+    def begun_runs(self) -> set[str]:
+        """The runs of which there is a state."""
+        runs: set[str] = set()
+        for marks in self.begun().values():
+            with suppress(ValueError, TypeError):
+                runs.update(json.loads(marks.get("runs", "[]")))
+        return runs
 
     def status(self, planned: Iterable[str]) -> dict[str, int]:
         """How many of the planned runs are done, failed (diverged, or their fleet failed) and missing."""

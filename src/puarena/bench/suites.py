@@ -7,6 +7,8 @@ from puarena.errors import unknown
 
 FRAMES = ("pn-oracle", "pn-naive")  # the upper and the lower frame of every table
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
+TABULAR = (ProblemSpec(dataset="letter", cases=(1, 2)), ProblemSpec(dataset="usps", cases=(1, 2)))
+IMAGES = (ProblemSpec(dataset="cifar10", cases=(1, 2)), ProblemSpec(dataset="imagenette", cases=(1, 2)))
 
 _SUITES = [
     Spec(
@@ -24,17 +26,34 @@ _SUITES = [
         name="tabular",
         title="The paper's main tables, tabular half",
         description="Letter and USPS, one-sample, 30% labeled, both cases, 3 splits, 10 configurations, 20,000 steps.",
-        problems=[ProblemSpec(dataset="letter", cases=(1, 2)), ProblemSpec(dataset="usps", cases=(1, 2))],
+        problems=TABULAR,
+    ),
+    Spec(
+        name="images",
+        title="The paper's main tables, image half",
+        description="CIFAR-10 and ImageNette, one-sample, 30% labeled, both cases, 3 splits, 10 configurations, "
+        "20,000 steps of a residual network: for a GPU.",
+        problems=IMAGES,
+    ),
+    Spec(
+        name="paper",
+        title="The paper's main tables",
+        description="The suites tabular and images together.",
+        problems=(*TABULAR, *IMAGES),
     ),
     Spec(
         name="label-shift",
         title="One sample against two samples against calibrated",
-        description="Letter and USPS over five positive rates: does two-sample training suffer from one-sample data, "
-        "and does calibration mend it? (Letter has too few examples for two samples above 30%.)",
+        description="All four datasets over five positive rates: does two-sample training suffer from one-sample data, "
+        "and does calibration mend it? (Letter has too few examples for two samples above 30%. Without the image "
+        "files: --datasets letter,usps.)",
         problems=[
             ProblemSpec(dataset="letter", cases=(1, 2), rates=RATES),
             ProblemSpec(dataset="letter", cases=(1, 2), settings=("ts",), rates=RATES[:3]),
-            ProblemSpec(dataset="usps", cases=(1, 2), settings=("os", "ts"), rates=RATES),
+            *(
+                ProblemSpec(dataset=name, cases=(1, 2), settings=("os", "ts"), rates=RATES)
+                for name in ("usps", "cifar10", "imagenette")
+            ),
         ],
         algorithms=("upu", "upu-c", "nnpu", "nnpu-c", "nnpu-ga", "nnpu-ga-c", *FRAMES),
     ),

@@ -12,9 +12,11 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing.managers import SyncManager
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -29,7 +31,7 @@ News: TypeAlias = Callable[[FleetSpec, int], None]
 Ended: TypeAlias = tuple[FleetSpec, pd.DataFrame | Exception]
 
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings
-STREAMS = 10  # fleets in flight on a GPU
+STREAMS = 10  # fleets in flight on a GPU; one of residual networks fills it on its own
 _state: dict[str, Any] = {}
 
 
@@ -45,7 +47,7 @@ def choose_workers(workers: int | None, fleets: list[FleetSpec], device: str) ->
             raise UserError(f"the number of workers is {workers}; give 1 or more")
         return workers
     if device == "cuda":
-        return STREAMS
+        return 1 if any(stack.residual for stack in fleets) else STREAMS
     small = sum(fleet.steps for fleet in fleets) < SMALL
     return 1 if small else max(1, min(available_cores(), len(fleets)))
 
@@ -103,7 +105,9 @@ def in_processes(
     """Train fleets in ``workers`` processes, the longest first; ``make_trainer`` is called once in each."""
     context = multiprocessing.get_context("spawn")
     known = {stack.fleet_id: stack for stack in fleets}
-    with context.Manager() as manager:
+    server = SyncManager(ctx=context)
+    server.start(_end_with_parent)
+    with server as manager:
         news = manager.Queue()
         pool = ProcessPoolExecutor(workers, context, _start, (make_trainer, news))
         try:
@@ -127,7 +131,20 @@ def in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _end_with_parent() -> None:
+    """Let this process end when its parent does, even if that is killed: another run may go on in its place."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _start(make_trainer: Callable[[], Trainer], news: Any) -> None:
+    _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what an interrupt means
     torch.set_num_threads(1)
     _state.update(trainer=make_trainer(), news=news)

@@ -60,6 +60,8 @@ def plan(
     steps: opt.Steps = None,
     seed: opt.Seed = None,
     profile: opt.Profile = None,
+    network: opt.Network = None,
+    precision: opt.Precision = None,
     prior: opt.PriorSource = None,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
@@ -71,8 +73,7 @@ def plan(
     from puarena.bench.progress import spoken
 
     lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers: dict[str, Any] = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
-    numbers["prior_source"] = prior_sources(prior)
+    numbers = numbers_of(splits, configs, steps, seed, profile, network, precision, prior_sources(prior))
     made = make_plan(make_spec(source, plugin, lists, numbers))
     summary = summarise(made, device)
     say_notes(made.notes)
@@ -99,6 +100,8 @@ def run(
     steps: opt.Steps = None,
     seed: opt.Seed = None,
     profile: opt.Profile = None,
+    network: opt.Network = None,
+    precision: opt.Precision = None,
     prior: opt.PriorSource = None,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
@@ -106,16 +109,16 @@ def run(
     workers: opt.Workers = None,
     fleet_size: opt.FleetSize = None,
     capture: opt.Capture = "auto",
+    checkpoint_every: opt.CheckpointEvery = 180.0,
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
     lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers: dict[str, Any] = {"splits": splits, "configs": configs, "steps": steps, "seed": seed, "profile": profile}
-    numbers["prior_source"] = prior_sources(prior)
+    numbers = numbers_of(splits, configs, steps, seed, profile, network, precision, prior_sources(prior))
     spec = make_spec(source, plugin, lists, numbers)
     how = {"device": device, "data": data, "workers": workers, "max_runs": fleet_size, "capture": capture == "auto"}
-    outcome = execute_spec(spec, out, how, "the same command")
+    outcome = execute_spec(spec, out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
     raise typer.Exit(1 if outcome.failures else 0)
 
@@ -142,6 +145,11 @@ def lists_of(*texts: str | None) -> dict[str, str | None]:
     return dict(zip(("algorithms", "datasets", "cases", "settings", "rates", "priors"), texts, strict=True))
 
 
+def numbers_of(*values: Any) -> dict[str, Any]:
+    names = ("splits", "configs", "steps", "seed", "profile", "network", "precision", "prior_source")
+    return dict(zip(names, values, strict=True))
+
+
 def prior_sources(text: str | None) -> tuple[str, ...] | None:
     """An estimated prior is run next to the true one."""
     given = many(text, "prior", str)
@@ -161,7 +169,7 @@ def execute_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outc
     try:
         outcome = execute(spec, out, progress=for_terminal(), **how)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; every finished fleet is kept in {out}: run {again} to go on", err=True)
+        typer.echo(f"interrupted; finished fleets and last states are kept in {out}: run {again} to go on", err=True)
         raise typer.Exit(130) from None
     say_notes(outcome.notes)
     if outcome.found:

@@ -21,6 +21,10 @@ Workers = Annotated[
     typer.Option(metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"),
 ]
 FleetSize = Annotated[int | None, typer.Option(metavar="N", min=1, help="runs in one fleet, at most")]
+CheckpointEvery = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0, help="how often a fleet keeps its state, to go on after an interruption"),
+]
 Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
@@ -43,6 +47,12 @@ Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; 
 Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]
 Profile = Annotated[
     str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
+]
+Network = Annotated[
+    str | None, typer.Option(metavar="mlp|resnet32|resnet34", help="network; a residual one only for images")
+]
+Precision = Annotated[
+    str | None, typer.Option(metavar="float32|bf16", help="what a residual network's activations are computed in")
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
 

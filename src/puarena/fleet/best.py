@@ -9,10 +9,10 @@ from puarena.algorithms import Algorithm, Phase
 
 
 class Best:
-    """Each row's parameters at the record where ``column`` was highest so far (the first of equals).
+    """Each row's networks at the record where ``column`` was highest so far (the first of equals).
 
     Records of a phase that is not selectable, and rows that are lost, do not count. What ``Algorithm.outputs`` reads
-    must be parameters, which teachers are.
+    must be parameters or a network's buffers; teachers are networks.
     """
 
     def __init__(self, algorithm: Algorithm, column: str) -> None:
@@ -20,7 +20,18 @@ class Best:
         like = algorithm.prior
         self.value = torch.full_like(like, -float("inf"), dtype=torch.float64)
         self.step = torch.full_like(like, -1, dtype=torch.int64)
-        self.kept = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
+        self.kept = {name: tensor.detach().clone() for name, tensor in self._now().items()}
+
+    def _now(self) -> dict[str, Tensor]:
+        """Return the parameters, and the buffers of networks (running statistics), ``[runs, …]`` each."""
+        children = self.algorithm.named_children()
+        buffers = {f"{child}.{name}": b for child, network in children for name, b in network.named_buffers()}
+        return {**dict(self.algorithm.named_parameters()), **buffers}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is kept, by name."""
+        kept = {f"kept.{name}": tensor for name, tensor in self.kept.items()}
+        return {"value": self.value, "step": self.step, **kept}
 
     @torch.no_grad()
     def offer(self, step: int, phase: Phase, value: Tensor, lost: Tensor) -> None:
@@ -30,12 +41,12 @@ class Best:
         better = (value > self.value) & ~lost
         self.value = torch.where(better, value, self.value)
         self.step = torch.where(better, torch.full_like(self.step, step), self.step)
-        for name, now in self.algorithm.named_parameters():
+        for name, now in self._now().items():
             rows = better.view(-1, *[1] * (now.dim() - 1))
             self.kept[name].copy_(torch.where(rows, now, self.kept[name]))
 
     @torch.no_grad()
     def restore(self) -> None:
         """Put every row back to its best state."""
-        for name, now in self.algorithm.named_parameters():
+        for name, now in self._now().items():
             now.copy_(self.kept[name])

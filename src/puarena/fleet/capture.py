@@ -15,6 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 MANY = 10  # steps in one replay of the long graph
 WARM_UP = 3  # steps before capture: libraries create their handles and workspaces
+IDLE = 1 << 31  # bytes kept for reuse from which they are given back before a capture, which cannot reuse them
+
+
+def give_back_idle_memory() -> None:
+    """Let go of memory that eager steps used: a captured graph has a pool of its own."""
+    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
 
 @contextmanager
@@ -58,8 +66,9 @@ class StepWatch(TorchDispatchMode):
 class Replay:
     """Runs a step many times, captured where that is possible."""
 
-    def __init__(self, step: Callable[[], None], name: str, capture: bool) -> None:
+    def __init__(self, step: Callable[[], None], name: str, capture: bool, many: int = MANY) -> None:
         self.step, self.name, self.capture = step, name, capture
+        self.sizes = sorted({1, many})
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def __call__(self, count: int) -> None:
@@ -82,9 +91,10 @@ class Replay:
             return 1
         for _ in range(WARM_UP - 1):
             self.step()
+        give_back_idle_memory()
         try:
             pool = torch.cuda.graph_pool_handle()
-            for size in (1, MANY):
+            for size in self.sizes:
                 with captured(pool) as graph:
                     for _ in range(size):
                         self.step()
@@ -143,6 +153,7 @@ class CapturedCall:
         if self.graph is None:
             if not self.capture or self.calls < 3:
                 return self.function()
+            give_back_idle_memory()
             try:
                 with captured() as graph:
                     self.result = self.function()

@@ -12,6 +12,7 @@ from torch import Tensor
 from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
 from puarena.data.views import get_view
+from puarena.fleet import checkpoint
 from puarena.fleet.batches import Cycle
 from puarena.fleet.best import Best
 from puarena.fleet.capture import CapturedCall, own_stream
@@ -102,7 +103,7 @@ class Fleet:
             lambda name: networks.build(config.network, self.seeds, shape, name, self.dtype, config.precision)
         )
         width = max(getattr(self.algorithm, name).width for name in cls.networks)
-        self.inputs = Inputs(stored, seen, width)
+        self.inputs = Inputs(stored, seen, width, self.dtype)
         self.algorithm.to(self.device).train()
         lr, momentum = self._per_run([r.lr for r in rows]), self._per_run([r.momentum for r in rows])
         self.optimisers = {
@@ -159,16 +160,30 @@ class Fleet:
                     on_record(step, total)
             return self.log.curves()
 
+    def state(self) -> checkpoint.State:
+        """Return everything that training changes, copied to the host; only at a record."""
+        return checkpoint.take(self)
+
+    def restore(self, state: checkpoint.State) -> None:
+        """Go on from a state of the same runs, in a fleet that has not begun; another's is a ``StateError``."""
+        checkpoint.put(self, state)
+
     def segments(self) -> Iterator[tuple[int, int]]:
-        """Train from record to record; yield the step of each and the number of all steps."""
+        """Train from record to record; yield the step of each and the number of all steps.
+
+        After a record come the hooks that are due before the next step: there a restored fleet goes on.
+        """
         stretches = timetable(self.algorithm, self.config)
         total = stretches[-1].start + stretches[-1].steps
         epoch = self.algorithm.setup.epoch
         for stretch in stretches:
-            self.step = stretch.start
-            self.algorithm.on_phase(stretch.phase, self.passes)
+            done = self.step - stretch.start
+            if done >= stretch.steps:  # behind a restored fleet
+                continue
+            self.algorithm.phase = stretch.phase
+            if done == 0:
+                self.algorithm.on_phase(stretch.phase, self.passes)
             stepper = Stepper(self, stretch.phase, stretch.start, stretch.steps)
-            done = 0
             while done < stretch.steps:
                 if done % epoch == 0:
                     self.algorithm.on_epoch(stretch.phase, done // epoch, self.passes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +24,10 @@ class Log:
         self.lost_at = torch.full((runs,), -1, dtype=torch.int64, device=device)
         self.names: list[str] = []
         self.step: list[int] = []
-        self.phase: list[Phase] = []
+        self.phase: list[str] = []
+        self.selectable: list[bool] = []
         self.blocks: list[Tensor] = []
+        self.before: list[float] = []  # seconds of the records that were restored
         self.marks: list[float | torch.cuda.Event] = [self._mark()]
         self._queue: deque[torch.cuda.Event] = deque()
 
@@ -44,7 +47,8 @@ class Log:
         block = torch.stack([v.double() for v in values.values()])
         self.blocks.append(torch.where(lost, torch.full_like(block, float("nan")), block))
         self.step.append(step)
-        self.phase.append(phase)
+        self.phase.append(phase.name)
+        self.selectable.append(phase.selectable)
         mark = self._mark()
         self.marks.append(mark)
         if isinstance(mark, torch.cuda.Event):
@@ -58,12 +62,34 @@ class Log:
         values = torch.stack(self.blocks, 1).cpu().numpy()
         return Curves(
             step=np.array(self.step),
-            phase=[p.name for p in self.phase],
-            selectable=np.array([p.selectable for p in self.phase]),
-            seconds=np.array([_between(self.marks[0], mark) for mark in self.marks[1:]]),
+            phase=list(self.phase),
+            selectable=np.array(self.selectable),
+            seconds=np.array(self.seconds()),
             values=dict(zip(self.names, values, strict=True)),
             diverged=self.lost_at.cpu().numpy(),
         )
+
+    def seconds(self) -> list[float]:
+        """Return the time of every record since training began, interruptions left out; the device must be idle."""
+        began = self.before[-1] if self.before else 0.0
+        return self.before + [began + _between(self.marks[0], mark) for mark in self.marks[1:]]
+
+    def notes(self) -> dict[str, Any]:
+        """Return what is known on the host, as JSON can hold it; the device must be idle."""
+        return {
+            "names": list(self.names),
+            "step": list(self.step),
+            "phase": list(self.phase),
+            "selectable": list(self.selectable),
+            "seconds": self.seconds(),
+        }
+
+    def restore(self, values: Tensor, notes: dict[str, Any]) -> None:
+        """Go on from records ``[columns, records, runs]`` and their notes; ``lost_at`` is restored apart."""
+        self.blocks = list(values.unbind(1))
+        self.names, self.step, self.phase = list(notes["names"]), list(notes["step"]), list(notes["phase"])
+        self.selectable, self.before = list(notes["selectable"]), list(notes["seconds"])
+        self.marks = [self._mark()]
 
 
 def _between(a: float | torch.cuda.Event, b: float | torch.cuda.Event) -> float:

@@ -46,6 +46,10 @@ class RunSGD:
             for now, before in zip((*self.parameters, *self.buffers), kept, strict=True):
                 now.copy_(torch.where(_like(active, now), now, before))
 
+    def state(self) -> dict[str, Tensor]:
+        """Return what changes besides the parameters, by name."""
+        return {"descent": self.descent, **{f"momentum.{i}": buffer for i, buffer in enumerate(self.buffers)}}
+
     @torch.no_grad()
     def freeze(self, rows: Tensor) -> None:
         """Stop the rows where the bool tensor ``rows`` is True: zero parameters, momentum and learning rate."""

@@ -39,16 +39,21 @@ class Inputs:
     features: Tensor
     view: View | None = None
     width: int = 512
+    dtype: torch.dtype = torch.float32
 
     def __call__(self, index: Tensor) -> Tensor:
         """Return the inputs at ``[runs, k]`` indices, ``[runs, k, …]``."""
         taken = self.features[index]
-        return taken if self.view is None else self.view(taken, {})
+        return taken if self.view is None else self.view(taken, {}).to(self.dtype)
+
+    @property
+    def wide(self) -> bool:
+        """Is the network a convolutional one, whose steps are long?"""
+        return self.width > _WIDE
 
     def chunk(self, runs: int) -> int:
         """Return how many examples of every run go through the network at once."""
-        wide = self.width > _WIDE
-        budget = _WIDE_ELEMENTS if wide else _ELEMENTS
+        budget = _WIDE_ELEMENTS if self.wide else _ELEMENTS
         return max(1, budget[self.features.device.type] // (runs * max(self.width, self.features[0].numel())))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from puarena.algorithms import Batch, Now, Phase
-from puarena.fleet.capture import Replay
+from puarena.fleet.capture import MANY, Replay
 from puarena.random import Draws
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Stepper:
         points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)
         self.longest = max(1, min(LONGEST, steps, ENTRIES // points))
         capture = fleet.config.capture and fleet.device.type == "cuda"
-        self.replay = Replay(self.step, fleet.rows[0].algorithm, capture)
+        self.replay = Replay(self.step, fleet.rows[0].algorithm, capture, 1 if fleet.inputs.wide else MANY)
         self.trained = {
             update: [(name, list(getattr(fleet.algorithm, name).parameters())) for name in update.trains]
             for update in phase.updates
@@ -46,8 +46,9 @@ class Stepper:
     def advance(self, done: int, count: int) -> int:
         """Do at most ``count`` steps after the ``done`` steps of this phase; return how many."""
         if done >= self.filled:
-            self.fill(done, min(self.longest, self.steps - done))
-            self.cursor.zero_()
+            begin = done - done % self.longest  # before ``done`` only where an interrupted fleet goes on
+            self.fill(begin, min(self.longest, self.steps - begin))
+            self.cursor.fill_(done - begin)
         count = min(count, self.filled - done)
         self.replay(count)
         return count

@@ -37,38 +37,50 @@ def _kernels() -> Any:
     @triton.jit
     def convolve(  # type: ignore[no-untyped-def]
         x, w, y, partial, scale, shift, other,
-        pixels, side, c_in, out_side, c_out, stride, pad, w_run, w_tap, w_in, w_out, affine_run,
-        size: tl.constexpr, back: tl.constexpr, measure: tl.constexpr, affine: tl.constexpr, add: tl.constexpr,
-        relu: tl.constexpr, exact: tl.constexpr, precision: tl.constexpr,
-        rows: tl.constexpr, depth: tl.constexpr, cols: tl.constexpr,
+        images, side, c_in, out_side, c_out, pad, w_run, w_tap, w_in, w_out, affine_run,
+        size: tl.constexpr, stride: tl.constexpr, back: tl.constexpr,
+        measure: tl.constexpr, affine: tl.constexpr, add: tl.constexpr, relu: tl.constexpr,
+        exact: tl.constexpr, precision: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, cols: tl.constexpr,
     ):  # fmt: skip
-        """A tile of outputs. ``back``: gather as the gradient of a convolution does, from outputs to inputs."""
+        """A tile of outputs. ``back``: gather as the gradient of a convolution does, from outputs to inputs.
+
+        With stride 2 a gradient's rows and columns are taken apart by parity: each is reached by every other tap.
+        """
         run = tl.program_id(1).to(tl.int64)
         across = tl.cdiv(c_out, cols)
         tile = tl.program_id(0) // across
         col = tl.program_id(0) % across * cols + tl.arange(0, cols)
-        pixel = tile * rows + tl.arange(0, rows)
-        inside = pixel < pixels
-        ox = pixel % out_side
-        oy = pixel // out_side % out_side
-        image = pixel // (out_side * out_side)
-        x += run * (pixels // (out_side * out_side)) * side * side * c_in
+        index = tile * rows + tl.arange(0, rows)
+        apart: tl.constexpr = stride if back else 1
+        odd_y = tl.program_id(2) // apart
+        odd_x = tl.program_id(2) % apart
+        tall = (out_side - odd_y + apart - 1) // apart
+        wide = (out_side - odd_x + apart - 1) // apart
+        oy = index // wide % tall * apart + odd_y
+        ox = index % wide * apart + odd_x
+        image = index // (tall * wide)
+        inside = image < images
+        pixel = (image * out_side + oy) * out_side + ox
+        x += run * images * side * side * c_in
         w += run * w_run
+        ky = (odd_y + pad) % apart  # the first tap that counts, and how many do
+        kx = (odd_x + pad) % apart
+        taps_x = (size - kx + apart - 1) // apart
+        taps = (size - ky + apart - 1) // apart * taps_x
         blocks = tl.cdiv(c_in, depth)
         total = tl.zeros([rows, cols], tl.float32)
-        for at in range(size * size * blocks):
-            tap = at // blocks
+        for at in range(taps * blocks):
+            tap_y = ky + at // blocks // taps_x * apart
+            tap_x = kx + at // blocks % taps_x * apart
+            tap = tap_y * size + tap_x
             channel = at % blocks * depth + tl.arange(0, depth)
             if back:
-                ty = oy + pad - tap // size
-                tx = ox + pad - tap % size
-                iy = ty // stride
-                ix = tx // stride
-                good = inside & (ty >= 0) & (tx >= 0) & (iy < side) & (ix < side)
-                good = good & (iy * stride == ty) & (ix * stride == tx)
+                iy = (oy + pad - tap_y) // stride
+                ix = (ox + pad - tap_x) // stride
+                good = inside & (oy + pad >= tap_y) & (ox + pad >= tap_x) & (iy < side) & (ix < side)
             else:
-                iy = oy * stride + tap // size - pad
-                ix = ox * stride + tap % size - pad
+                iy = oy * stride + tap_y - pad
+                ix = ox * stride + tap_x - pad
                 good = inside & (iy >= 0) & (ix >= 0) & (iy < side) & (ix < side)
             source = ((image * side + iy) * side + ix) * c_in
             weight = w + tap * w_tap + channel[:, None] * w_in + col[None, :] * w_out
@@ -81,7 +93,7 @@ def _kernels() -> Any:
                 b = tl.load(weight, mask=valid[:, None] & (col < c_out)[None, :], other=0.0)
             total = tl.dot(a, b, total, input_precision=precision)
         here = col < c_out
-        where = (run * pixels + pixel)[:, None] * c_out + col[None, :]
+        where = (run * images * out_side * out_side + pixel)[:, None] * c_out + col[None, :]
         mask = inside[:, None] & here[None, :]
         if affine:
             total = total * tl.load(scale + run * affine_run + col, mask=here, other=0.0)[None, :]
@@ -94,8 +106,8 @@ def _kernels() -> Any:
         tl.store(y + where, value, mask=mask)
         if measure:  # of what was stored: the tile's mean and its sum of squared distances from that
             stored = tl.where(mask, value.to(tl.float32), 0.0)
-            count = tl.minimum(pixels - tile * rows, rows)
-            mean = tl.sum(stored, 0) / count
+            pixels = images * out_side * out_side
+            mean = tl.sum(stored, 0) / tl.minimum(pixels - tile * rows, rows)
             away = tl.where(mask, stored - mean[None, :], 0.0)
             to = partial + ((run * tl.cdiv(pixels, rows) + tile) * 2) * c_out + col
             tl.store(to, mean, mask=here)
@@ -303,17 +315,19 @@ def _launch_convolve(
     runs, n, side, _, c_in = x.shape
     out_side, c_out = shape[2], shape[4]
     y = x.new_empty(shape)
-    pixels = n * out_side * out_side
     rows, depth, cols, warps, stages = _convolve_shape(c_in, c_out, x.dtype, back)
     w_in, w_out = (1, unit.c_out) if back else (unit.c_out, 1)
     scale, shift = affine or (y, y)
-    grid = (-(-pixels // rows) * -(-c_out // cols), runs)
+    apart = unit.stride if back else 1
+    tiles = -(-n * (-(-out_side // apart)) ** 2 // rows)
+    grid = (tiles * -(-c_out // cols), runs, apart**2)
     _kernels().convolve[grid](
         x, w, y, y if partial is None else partial, scale, shift, y if other is None else other,
-        pixels, side, c_in, out_side, c_out, unit.stride, unit.kernel // 2,
+        n, side, c_in, out_side, c_out, unit.kernel // 2,
         w.stride(0), unit.c_in * unit.c_out, w_in, w_out, scale.stride(0),
-        size=unit.kernel, back=back, measure=partial is not None, affine=affine is not None, add=other is not None,
-        relu=relu, exact=c_in % depth == 0 and c_out % cols == 0, precision=_precision(x),
+        size=unit.kernel, stride=unit.stride, back=back,
+        measure=partial is not None, affine=affine is not None, add=other is not None, relu=relu,
+        exact=c_in % depth == 0 and c_out % cols == 0, precision=_precision(x),
         rows=rows, depth=depth, cols=cols, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return y

@@ -26,7 +26,7 @@ class ReleasedHolisticPU(Released, HolisticPU):
     def after_step(self, batch: Batch) -> None:
         """Move the teacher in both phases."""
         super().after_step(batch)
-        if not self.first:
+        if not self.phase.extra:
             ema_(self.teacher, self.f, DECAY)
 
     def record(self, score: Tensor) -> None:

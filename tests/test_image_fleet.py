@@ -1,0 +1,159 @@
+"""Every algorithm on small images: views, residual networks, teachers and frozen copies, on the device under test."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from puarena import algorithms, fleet, networks
+from puarena.data.views import get_view
+from puarena.fleet import Fleet, FleetConfig, Row
+from puarena.networks.resnet import ResNet
+from toys import toy
+
+DEVICE = os.environ.get("PUARENA_TEST_DEVICE", "cpu")
+CONFIG = FleetConfig(
+    batch_size=8,
+    steps=24,  # with five early epochs of four steps, where there are such
+    warmup=8,
+    record_every=8,
+    network="tiny",
+    device=DEVICE,
+    weak="cifar10-weak",
+    strong="cifar10-strong",
+    evaluation="cifar10-eval",
+)
+NAMES = [name for name in algorithms.names() if algorithms.get(name).origin != "classic"]
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    """A residual network with two stages, under a name of its own; one thread, for this machine's sake."""
+
+    def build(seeds, shape, **how):
+        return ResNet(seeds, shape, ((1, 16), (1, 32)), **how)
+
+    monkeypatch.setitem(networks.RESIDUAL, "tiny", build)
+    monkeypatch.setitem(networks.NETWORKS, "tiny", build)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def pictures(side: int = 8, n: int = 60) -> tuple[np.ndarray, list[Row]]:
+    """Images whose classes differ in colour and texture, and three runs on them with different learning rates."""
+    _, data, hidden = toy(prior=0.4, n=n)
+    rng = np.random.default_rng(1)
+    label = np.zeros(n + 400, bool)
+    label[data.p_train], label[data.p_val] = True, True
+    label[data.u_train], label[data.u_val], label[data.test] = hidden.u_train, hidden.u_val, hidden.test
+    data, hidden = replace(data, test=data.test[:100]), replace(hidden, test=hidden.test[:100])
+    x = rng.integers(0, 120, (len(label), 3, side, side))
+    x[label, 0] += 60
+    x[~label, :, ::2] += 60
+    return x.astype(np.uint8), [Row("", data, hidden, seed=3 + i, lr=lr) for i, lr in enumerate((1e-3, 1e-2, 3e-2))]
+
+
+def of(name: str, rows: list[Row]) -> list[Row]:
+    return [replace(row, algorithm=name) for row in rows]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_trains_on_images_and_keeps_rows_apart(name):
+    x, rows = pictures()
+    rows = of(name, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # on a GPU an uncaptured step would warn
+        together = fleet.train(rows, CONFIG, x)
+    assert np.isfinite(together.values["test_auc"]).all()
+    alone = fleet.train(rows[1:2], CONFIG, x)
+    for column, values in alone.values.items():
+        np.testing.assert_allclose(together.values[column][:, 1:2], values, rtol=2e-2, atol=2e-2, err_msg=column)
+
+
+@pytest.mark.parametrize("name", ["nnpu", "vpu", "holistic-pu", "p3mix-e", "pan"])
+def test_the_same_seeds_give_the_same_numbers(name):
+    x, rows = pictures()
+    first, again = (fleet.train(of(name, rows), CONFIG, x) for _ in range(2))
+    for column, values in first.values.items():
+        np.testing.assert_array_equal(again.values[column], values, err_msg=column)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_residual_network_learns(precision):
+    x, rows = pictures(n=200)
+    config = replace(CONFIG, batch_size=16, steps=40, record_every=20, precision=precision)
+    curves = fleet.train(of("nnpu", rows), config, x)
+    assert curves.values["test_auc"][-1].max() > 0.95
+
+
+def test_a_diverging_run_harms_no_other():
+    x, rows = pictures()
+    clean = fleet.train(of("nnpu", rows), CONFIG, x)
+    ruined = Fleet(of("nnpu", rows), CONFIG, x)
+    with torch.no_grad():
+        ruined.algorithm.f.weight[1] = float("nan")
+    curves = ruined.train()
+    assert curves.diverged.tolist() == [-1, 8, -1]
+    for column, values in clean.values.items():
+        np.testing.assert_allclose(curves.values[column][:, [0, 2]], values[:, [0, 2]], rtol=1e-5, err_msg=column)
+
+
+def test_steps_see_the_weak_view_and_evaluation_does_not():
+    x, rows = pictures()
+    seen: dict[str, list[torch.Tensor]] = {"train": [], "eval": []}
+    some = Fleet(of("nnpu", rows), replace(CONFIG, capture=False), x)
+    network = some.algorithm.f
+    network.register_forward_pre_hook(
+        lambda module, inputs: seen["train" if module.training else "eval"].append(inputs[0].cpu())
+    )
+    some.train()
+    plain = get_view("cifar10-eval")(torch.as_tensor(x), {})
+    known = {image.numpy().tobytes() for image in plain}
+    assert all(image.numpy().tobytes() in known for batch in seen["eval"] for image in batch.flatten(0, 1))
+    share = np.mean([image.numpy().tobytes() in known for batch in seen["train"] for image in batch.flatten(0, 1)])
+    assert share < 0.1  # a crop in the middle that was not mirrored has a chance of 1 in 162
+
+
+def test_only_who_asks_pays_for_a_strong_view():
+    x, rows = pictures()
+    assert set(Fleet(of("nnpu", rows), CONFIG, x).views) == {"weak"}
+    assert set(Fleet(of("holistic-pu", rows), CONFIG, x).views) == {"weak", "strong"}
+
+
+def test_evaluation_may_have_images_of_its_own():
+    x, rows = pictures(side=12)
+    config = replace(CONFIG, weak=None, evaluation="cifar10-eval", strong=None)
+    some = Fleet(of("nnpu", rows), config, x, evaluation=255 - x[:, :, 1:-1, 1:-1])
+    assert some.algorithm.f.width == 10 * 10 * 16
+    taken = some.inputs(some.held.test[:, :2]).cpu()
+    wanted = get_view("cifar10-eval")(torch.as_tensor(255 - x[rows[0].data.test[:2], :, 1:-1, 1:-1]), {})
+    torch.testing.assert_close(taken[0], wanted)
+
+
+def test_pool_partners_enter_in_the_weak_view():
+    x, rows = pictures()
+    some = Fleet(of("p3mix-c", rows), CONFIG, x)
+    position = torch.zeros(3, 40, dtype=torch.int64, device=DEVICE)
+    views = some.passes.x_p(position)  # forty views of each run's first positive
+    assert len({view.cpu().numpy().tobytes() for view in views[0]}) > 20
+    some.step = 1
+    assert not torch.equal(some.passes.x_p(position), views)
+
+
+@pytest.mark.parametrize("name", ["holistic-pu", "p3mix-e"])
+def test_teachers_follow_parameters_and_statistics(name):
+    x, rows = pictures()
+    some = Fleet(of(name, rows), CONFIG, x)
+    before = some.algorithm.teacher.weight.clone()
+    some.train()
+    teacher = some.algorithm.teacher
+    assert not torch.equal(teacher.weight, before)
+    assert not torch.equal(teacher.mean, torch.zeros_like(teacher.mean))
+    assert not teacher.weight.requires_grad
