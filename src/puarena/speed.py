@@ -149,8 +149,11 @@ def measure_images(
 ) -> ImageSpeed:
     """Measure nnPU on made-up images of CIFAR-10's sizes: segments of ``steps`` steps, with and without its view."""
     x, rows = made_up(shape, runs)
-    segment, record, gigabytes = {}, 0.0, 0.0
-    for weak in ("cifar10-weak", None):
+    segment, record, gigabytes = {}, {}, 0.0
+    for weak in (None, "cifar10-weak"):
+        if device == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         config = fleet.FleetConfig(
             batch_size, 5 * steps, 0, steps, network, device, precision=precision, weak=weak, evaluation="cifar10-eval"
         )
@@ -163,15 +166,15 @@ def measure_images(
                 began = _now(device)
                 stack.evaluate()
                 evaluations.append(_now(device) - began)
-        segment[weak], record = median(b - a for a, b in pairwise(marks[1:])), median(evaluations)
+        segment[weak], record[weak] = median(b - a for a, b in pairwise(marks[1:])), median(evaluations)
         if device == "cuda":
-            gigabytes = max(gigabytes, torch.cuda.max_memory_reserved() / 2**30)
-    step, plain = ((segment[weak] - record) / steps for weak in segment)
+            gigabytes = torch.cuda.max_memory_reserved() / 2**30
+        del stack
+    plain, step = ((segment[weak] - record[weak]) / steps for weak in segment)
     scale = 1000 / runs
-    view = max(step - plain, 0.0)
-    return ImageSpeed(
-        network, precision, batch_size, device, runs, scale * step, scale * view, scale * record, gigabytes
-    )
+    view = scale * max(step - plain, 0.0)
+    ends = scale * record["cifar10-weak"]
+    return ImageSpeed(network, precision, batch_size, device, runs, scale * step, view, ends, gigabytes)
 
 
 def _now(device: str) -> float:
