@@ -115,6 +115,20 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
     assert set(frame[frame["algorithm"] == "nnpu"]["test_accuracy"]) == {0.123}
 
 
+def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> None:
+    small = SPEC.override(algorithms=["upu"], splits=1)
+    images = small.override(datasets=["cifar10"])
+    a = made(tmp_path / "a", small)
+    b = made(tmp_path / "b", images.override(precision="bf16", network="resnet34"))
+    assert merge([a, b], tmp_path / "c").runs == 8
+    joined = Store.open(tmp_path / "c").spec
+    assert (joined["precision"], joined["network"]) == ("bf16", "resnet34")
+    assert set(load(tmp_path / "c").df()["run"]) == set(make_plan(Spec.load(joined)).run_ids)
+    c = made(tmp_path / "exact", images.override(precision="float32"))
+    with pytest.raises(UserError, match=r"different protocols \((network|precision)"):
+        merge([b, c], tmp_path / "d")
+
+
 @pytest.mark.parametrize("key, value", [("steps", 200), ("seed", 1), ("profile", "released"), ("record_every", 25)])
 def test_other_protocols_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     small = SPEC.override(algorithms=["upu"], splits=1)

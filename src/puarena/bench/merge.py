@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puarena import __version__
+from puarena import __version__, data
 from puarena.bench.identity import digest, file_digest
 from puarena.bench.spec import EVERY, PROBLEM_LISTS, ProblemSpec, Spec, is_path
 from puarena.bench.store import COLUMNS, FORMAT, Store, scan, write_file
@@ -90,7 +90,7 @@ def _check_versions(stores: list[Store]) -> None:
 
 def unite(stores: Sequence[Store]) -> tuple[Spec, str]:
     """The smallest spec that has all runs of these folders, and its hash; refuses different protocols."""
-    specs = [Spec.load(store.spec) for store in stores]
+    specs = _agreeing([Spec.load(store.spec) for store in stores])
     if len({store.spec_hash for store in stores}) == 1:
         # A summary names a user's files without their folders.
         whole = [spec for spec, store in zip(specs, stores, strict=True) if not isinstance(store, Summary)]
@@ -124,6 +124,16 @@ def unite(stores: Sequence[Store]) -> tuple[Spec, str]:
         }
     )
     return united, united.hash()
+
+
+def _agreeing(specs: list[Spec]) -> list[Spec]:
+    """Specs without images take network and precision from those with images: to tables these make no difference."""
+    images = [spec for spec in specs if any(data.info(part.dataset).kind == "image" for part in spec.problems)]
+    if not images:
+        return specs
+    theirs = {"precision": images[0].precision, "network": images[0].network}
+    free = [spec not in images and spec.network != "mlp" for spec in specs]
+    return [spec.model_copy(update=theirs) if change else spec for spec, change in zip(specs, free, strict=True)]
 
 
 def _word(value: Any) -> str:

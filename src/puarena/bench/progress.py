@@ -182,7 +182,9 @@ def spoken(seconds: float) -> str:
 
 
 def _short(number: float) -> str:
-    """``1,234`` below ten thousand, then ``12.3k``, ``1.2M``."""
+    """``1.2`` below ten, ``1,234`` below ten thousand, then ``12.3k``, ``1.2M``."""
+    if number < 10:
+        return f"{number:.2g}"
     if number < 1e4:
         return f"{number:,.0f}"
     return f"{number / 1e3:.1f}k" if number < 1e6 else f"{number / 1e6:.1f}M"
