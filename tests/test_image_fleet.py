@@ -157,3 +157,18 @@ def test_teachers_follow_parameters_and_statistics(name):
     assert not torch.equal(teacher.weight, before)
     assert not torch.equal(teacher.mean, torch.zeros_like(teacher.mean))
     assert not teacher.weight.requires_grad
+
+
+@pytest.mark.parametrize("name", ["nnpu", "holistic-pu", "p3mix-e", "pue"])
+@pytest.mark.parametrize("records", [1, 3])
+def test_an_interrupted_fleet_goes_on_as_if_nothing_had_happened(name, records):
+    x, rows = pictures()
+    whole = Fleet(of(name, rows), CONFIG, x).train()
+    begun, resumed = (Fleet(of(name, rows), CONFIG, x) for _ in range(2))
+    with fleet.own_stream(begun.device):
+        for _ in zip(range(records), begun.segments(), strict=False):
+            pass
+        resumed.restore(begun.state())
+    curves = resumed.train()
+    for column, values in whole.values.items():
+        np.testing.assert_allclose(curves.values[column], values, rtol=0, atol=1e-6, err_msg=column)
