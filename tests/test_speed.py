@@ -41,7 +41,7 @@ def test_the_baseline_trains_every_algorithm(name):
 
 def test_images():
     shape = speed.Shape((3, 8, 8), 60, 90, 20, 8, "resnet32")
-    m = speed.measure_images("resnet32", 2, batch_size=4, steps=2, shape=shape)
+    m = speed.measure_images("resnet32", 2, batch_size=4, sizes=(2, shape))
     assert (m.network, m.runs, m.device, m.gigabytes) == ("resnet32", 2, "cpu", 0.0)
     assert m.step > m.view >= 0
     assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
