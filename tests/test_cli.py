@@ -60,7 +60,7 @@ def test_version_and_metadata_agree():
 @pytest.mark.parametrize(
     "what, name, key",
     [("algorithms", "nnpu-c", "paper"), ("datasets", "digits", "cases"), ("criteria", "pa", "meaning"),
-     ("suites", "label-shift", "description")],
+     ("networks", "resnet34", "meaning"), ("suites", "label-shift", "description")],
 )  # fmt: skip
 def test_list(what, name, key):
     assert name in call("list", what).stdout

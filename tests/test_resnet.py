@@ -116,6 +116,10 @@ def test_the_published_architectures(name):
     assert float(first.std()) == pytest.approx((2 / (9 * plan.units[1].c_out)) ** 0.5, rel=0.05)
 
 
+def test_every_network_is_described():
+    assert list(networks.MEANINGS) == list(networks.NETWORKS)
+
+
 def test_larger_images():
     published = networks.build("resnet32", SEEDS[:1], (3, 64, 64), "f", torch.float32).plan
     assert (published.map, published.pool, published.features) == (16, 8, 256)

@@ -53,6 +53,13 @@ def criteria() -> Rows:
     ]
 
 
+def networks() -> Rows:
+    """Every network."""
+    from puarena.networks import MEANINGS, RESIDUAL
+
+    return [{"name": name, "needs_images": name in RESIDUAL, "meaning": text} for name, text in MEANINGS.items()]
+
+
 def suites() -> Rows:
     """Every named experiment."""
     from puarena.bench import suites as known
@@ -65,12 +72,14 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "algorithms": algorithms,
     "datasets": datasets,
     "criteria": criteria,
+    "networks": networks,
     "suites": suites,
 }
 SHOWN = {  # the columns for the terminal; JSON has all of them
     "algorithms": ("name", "setting", "needs_prior", "calibrated_form", "phases", "engine_needs", "paper"),
     "datasets": ("name", "examples", "classes", "network", "description"),
     "criteria": ("name", "needs_true_labels", "meaning"),
+    "networks": ("name", "needs_images", "meaning"),
     "suites": ("name", "description"),
 }
 

@@ -12,7 +12,8 @@ from puarena.errors import UserError, unknown
 
 
 def list_(
-    what: Annotated[str, typer.Argument(metavar="algorithms|datasets|criteria|suites")], as_json: opt.AsJson = False
+    what: Annotated[str, typer.Argument(metavar="algorithms|datasets|criteria|networks|suites")],
+    as_json: opt.AsJson = False,
 ) -> None:
     """List what there is."""
     from puarena.bench import listing

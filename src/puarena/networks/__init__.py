@@ -19,6 +19,11 @@ from puarena.networks.stacked import Stacked
 
 RESIDUAL: dict[str, Callable[..., RunNetwork]] = {"resnet32": resnet32, "resnet34": resnet34}
 NETWORKS: dict[str, Callable[..., RunNetwork]] = {"mlp": MLP, **RESIDUAL}
+MEANINGS = {
+    "mlp": "one hidden layer of 500 ReLU units; images are flattened",
+    "resnet32": "the published code's small residual network for images: 15 blocks of 16 to 64 channels",
+    "resnet34": "the residual network of the paper's text, for images: 16 blocks of 64 to 512 channels",
+}
 
 
 def build(
@@ -43,4 +48,4 @@ def build(
     return NETWORKS[name](seeds, prod(shape), stream=f"init:{stream}", dtype=dtype)
 
 
-__all__ = ["MLP", "NETWORKS", "RESIDUAL", "ResNet", "RunNetwork", "Stacked", "build"]
+__all__ = ["MEANINGS", "MLP", "NETWORKS", "RESIDUAL", "ResNet", "RunNetwork", "Stacked", "build"]
