@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import puarena
 from puarena import fleet
-from puarena.bench import execute
+from puarena.bench import execute, workers
 from puarena.bench.plan import make_plan
 from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
@@ -217,6 +221,12 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     assert Store.open(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
 
 
+def test_the_process_that_only_passes_news_on_is_light():
+    code = f"import sys, {workers.end_with_parent.__module__}; sys.exit('torch' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
 def test_workers():
     from puarena.bench.plan import group
     from puarena.bench.workers import available_cores, choose_workers
@@ -230,23 +240,33 @@ def test_workers():
         choose_workers(0, small, "cpu")
 
 
-def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch):
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once):
     """Streams are stood in for, so that what happens on out-of-memory is tested without a GPU."""
     import contextlib
+    import weakref
 
     import torch
 
-    from puarena.bench import workers
     from puarena.bench.plan import group
 
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     fleets = group(make_plan(SPEC).runs, 64)
-    tried, news = [], []
+    tried, news, alive = [], [], weakref.WeakSet()
+
+    class Large:
+        """What a fleet has in memory, and as a fleet it refers to itself."""
+
+        def __init__(self):
+            self.me = self
 
     def trainer(stack):
         tried.append(len(stack.runs))
+        mine = Large()
+        alive.add(mine)
+        assert len(alive) <= at_once, "what another fleet had is let go of"
         yield 1
         if len(stack.runs) > 2:
             raise torch.cuda.OutOfMemoryError("too large")
@@ -254,7 +274,7 @@ def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch):
             raise RuntimeError("boom")
         return [run.run_id for run in stack.runs]
 
-    ended = list(workers.on_streams(fleets, trainer, lambda stack, done: news.append(done), at_once=3))
+    ended = list(workers.on_streams(fleets, trainer, lambda stack, done: news.append(done), at_once))
     assert max(tried) > 2, "the test must have something to halve"
     done = [run for _, result in ended if isinstance(result, list) for run in result]
     failed = [run.run_id for stack, result in ended if isinstance(result, RuntimeError) for run in stack.runs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import os
@@ -171,6 +172,7 @@ WRONG = {
     "cut short": (old_pickle(batch())[:-3000], "it is no pickle, or damaged"),
     "a list": (old_pickle([1, 2]), "it is no dictionary with 'data' and 'labels'"),
     "no labels": (old_pickle({b"data": batch()[b"data"]}), "it is no dictionary with 'data' and 'labels'"),
+    "a message of two lines": (b"Pabc\n.", "it is no pickle, or damaged"),
     "unhashable": (b"\x80\x02}]K\x01s.", "it is no pickle, or damaged"),
     "16 bits": (changed(data=np.zeros((4, 3072), np.int16)), "'data' must be bytes .* of type b'i2'"),
     "signed": (changed(data=np.zeros((4, 3072), np.int8)), "12288 bytes of type b'i1'"),
@@ -371,6 +373,42 @@ def test_a_damaged_archive(tmp_path, small, pack):
         data.load("imagenette", tmp_path)
 
 
+def changed_zip(path: Path, at: int, value: int) -> None:
+    """Change a byte of the first entry of a zip's list of members."""
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"PK\x01\x02") + at] = value
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("at, value", [(6, 200), (46, 255)], ids=["an unknown version", "a name that is no text"])
+def test_a_damaged_list_of_members(tmp_path, small, at, value):
+    path = in_zip(tmp_path / "imagenette2.zip", pictures())
+    changed_zip(path, 9, 8)  # names are UTF-8
+    assert len(data.load("imagenette", tmp_path).classes) == 30
+    changed_zip(path, at, value)
+    with pytest.raises(UserError, match="cannot be read, it may be damaged"):
+        fresh(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["a changed bit", "cut short after the last image"])
+def test_the_checksum_of_a_tgz_is_looked_at(tmp_path, small, damage):
+    path = in_tgz(tmp_path / "imagenette2.tgz", pictures())
+    raw = bytearray(gzip.compress(gzip.decompress(path.read_bytes()), 0))  # so that the change is no error of zlib
+    raw[len(raw) // 2] ^= damage == "a changed bit"
+    path.write_bytes(raw if damage == "a changed bit" else raw[:-8])
+    with pytest.raises(UserError, match="cannot be read, it may be damaged"):
+        data.load("imagenette", tmp_path)
+
+
+def test_a_zip_with_backslashes(tmp_path, small):
+    path = in_zip(tmp_path / "imagenette2.zip", pictures(), "imagenette2/")
+    raw = path.read_bytes()
+    for name in pictures():
+        raw = raw.replace(f"imagenette2/{name}".encode(), f"imagenette2/{name}".replace("/", "\\").encode())
+    path.write_bytes(raw)
+    assert len(data.load("imagenette", tmp_path).classes) == 30
+
+
 def test_wrong_class_folders(here):
     train = here / "imagenette2" / "train"
     (train / WNIDS[3]).rename(train / "n99999999")
@@ -417,6 +455,23 @@ def test_sizes(size, resized, corner):
     expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 64, top + 64))
     assert (seen == np.asarray(expected).transpose(2, 0, 1)).all()
     assert (squashed == np.asarray(image.resize((73, 73), Image.Resampling.BILINEAR)).transpose(2, 0, 1)).all()
+
+
+@pytest.mark.parametrize("size", [(8000, 90), (90, 8000)])
+def test_a_very_long_image_is_not_resized_as_a_whole(size, monkeypatch):
+    content = picture(*size)
+    monkeypatch.setattr(image_files, "LONG", 1000)
+    _, expected = image_files.decode(content)
+    monkeypatch.undo()
+    _, seen = image_files.decode(content)
+    assert np.abs(seen.astype(int) - expected).max() <= 1
+
+    sides, resize = [], Image.Image.resize
+    monkeypatch.setattr(
+        Image.Image, "resize", lambda image, to, *more: sides.append(max(to)) or resize(image, to, *more)
+    )
+    image_files.decode(content)
+    assert max(sides) == 73
 
 
 def palette() -> bytes:
@@ -521,6 +576,31 @@ def test_many_damaged_images_are_counted(here, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert all(name in said for name in names)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_a_link_to_nothing_is_a_damaged_image(here, monkeypatch):
+    file = here / "imagenette2" / "train" / WNIDS[0] / f"{WNIDS[0]}_9.JPEG"
+    file.unlink()
+    file.symlink_to(here / "nothing")
+    with pytest.raises(UserError, match=f": train/{WNIDS[0]}/{WNIDS[0]}_9.JPEG cannot be decoded;"):
+        data.load("imagenette", here)
+    monkeypatch.setenv(imagenette.SKIP_ENVIRONMENT, "1")
+    assert len(data.load("imagenette", here).classes) == 29
+
+
+def test_a_damaged_member_packed_with_lzma(tmp_path, small):
+    path = tmp_path / "imagenette2.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as packed:
+        for name, content in pictures().items():
+            packed.writestr(name, content)
+    first = packed.infolist()[0]
+    raw = bytearray(path.read_bytes())
+    for at in range(first.header_offset + 100, first.header_offset + 140):
+        raw[at] ^= 0x5A
+    path.write_bytes(raw)
+    with pytest.raises(UserError, match=f": {first.filename} cannot be decoded;"):
+        data.load("imagenette", tmp_path)
 
 
 def test_a_damaged_member_of_a_zip(tmp_path, small):

@@ -67,7 +67,7 @@ def of(name: str, rows: list[Row]) -> list[Row]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_trains_on_images_and_keeps_rows_apart(name):
     x, rows = pictures()
-    rows = of(name, rows)
+    rows = of(name, rows[:2])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # on a GPU an uncaptured step would warn
         together = fleet.train(rows, CONFIG, x)
@@ -80,7 +80,7 @@ def test_every_algorithm_trains_on_images_and_keeps_rows_apart(name):
 @pytest.mark.parametrize("name", ["nnpu", "vpu", "holistic-pu", "p3mix-e", "pan"])
 def test_the_same_seeds_give_the_same_numbers(name):
     x, rows = pictures()
-    first, again = (fleet.train(of(name, rows), CONFIG, x) for _ in range(2))
+    first, again = (fleet.train(of(name, rows[:2]), CONFIG, x) for _ in range(2))
     for column, values in first.values.items():
         np.testing.assert_array_equal(again.values[column], values, err_msg=column)
 
@@ -89,8 +89,8 @@ def test_the_same_seeds_give_the_same_numbers(name):
 def test_a_residual_network_learns(precision):
     x, rows = pictures(n=200)
     config = replace(CONFIG, batch_size=16, steps=40, record_every=20, precision=precision)
-    curves = fleet.train(of("nnpu", rows), config, x)
-    assert curves.values["test_auc"][-1].max() > 0.95
+    curves = fleet.train(of("nnpu", rows[2:]), config, x)
+    assert curves.values["test_auc"][-1] > 0.95
 
 
 def test_a_diverging_run_harms_no_other():
@@ -119,6 +119,34 @@ def test_steps_see_the_weak_view_and_evaluation_does_not():
     assert all(image.numpy().tobytes() in known for batch in seen["eval"] for image in batch.flatten(0, 1))
     share = np.mean([image.numpy().tobytes() in known for batch in seen["train"] for image in batch.flatten(0, 1)])
     assert share < 0.1  # a crop in the middle that was not mirrored has a chance of 1 in 162
+
+
+def test_statistics_move_only_with_a_networks_own_update():
+    """PAN's updates ask the other network, too: that is no second look at the batch."""
+    x, rows = pictures()
+    config = replace(CONFIG, steps=1, record_every=1, capture=False)
+    trained, fresh = (Fleet(of("pan", rows), config, x) for _ in range(2))
+    seen: dict[str, list[torch.Tensor]] = {"d": [], "f": []}
+    for name, inputs in seen.items():
+        getattr(trained.algorithm, name).register_forward_pre_hook(
+            lambda module, given, inputs=inputs: inputs.append(given[0]) if module.training else None
+        )
+    trained.train()
+    for name, inputs in seen.items():
+        assert len(inputs) == 2
+        moved, once = (getattr(some.algorithm, name) for some in (trained, fresh))
+        once(inputs[0])
+        torch.testing.assert_close(moved.mean, once.mean)
+        torch.testing.assert_close(moved.variance, once.variance)
+
+
+@pytest.mark.parametrize("network", ["mlp", "tiny"])
+def test_bytes_without_a_view_are_numbers(network):
+    x, rows = pictures()
+    config = replace(CONFIG, network=network, weak=None, strong=None, evaluation=None)
+    for name in ("nnpu", "p3mix-c"):
+        bytes_, numbers = (fleet.train(of(name, rows[:1]), config, some) for some in (x, x.astype(np.float32)))
+        np.testing.assert_array_equal(bytes_.values["test_auc"], numbers.values["test_auc"])
 
 
 def test_only_who_asks_pays_for_a_strong_view():
@@ -160,15 +188,14 @@ def test_teachers_follow_parameters_and_statistics(name):
 
 
 @pytest.mark.parametrize("name", ["nnpu", "holistic-pu", "p3mix-e", "pue"])
-@pytest.mark.parametrize("records", [1, 3])
-def test_an_interrupted_fleet_goes_on_as_if_nothing_had_happened(name, records):
+def test_an_interrupted_fleet_goes_on_as_if_nothing_had_happened(name):
     x, rows = pictures()
-    whole = Fleet(of(name, rows), CONFIG, x).train()
-    begun, resumed = (Fleet(of(name, rows), CONFIG, x) for _ in range(2))
-    with fleet.own_stream(begun.device):
-        for _ in zip(range(records), begun.segments(), strict=False):
-            pass
-        resumed.restore(begun.state())
-    curves = resumed.train()
-    for column, values in whole.values.items():
-        np.testing.assert_allclose(curves.values[column], values, rtol=0, atol=1e-6, err_msg=column)
+    whole = Fleet(of(name, rows), CONFIG, x)
+    with fleet.own_stream(whole.device):
+        states = [whole.state() for _ in whole.segments()]
+    for state in (states[0], states[2]):
+        resumed = Fleet(of(name, rows), CONFIG, x)
+        resumed.restore(state)
+        curves = resumed.train()
+        for column, values in whole.log.curves().values.items():
+            np.testing.assert_allclose(curves.values[column], values, rtol=0, atol=1e-6, err_msg=column)

@@ -129,6 +129,13 @@ def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> No
         merge([b, c], tmp_path / "d")
 
 
+def test_users_files_need_not_be_here(tmp_path: Path) -> None:
+    spec = SPEC.to_dict() | {"problems": [{"dataset": str(tmp_path / "gone.yaml")}]}
+    for name in ("a", "b"):
+        Store.create(tmp_path / name, spec, "the same")
+    assert merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c").runs == 0
+
+
 @pytest.mark.parametrize("key, value", [("steps", 200), ("seed", 1), ("profile", "released"), ("record_every", 25)])
 def test_other_protocols_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     small = SPEC.override(algorithms=["upu"], splits=1)

@@ -20,7 +20,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import puarena
-from puarena import fleet
+from puarena import fleet, networks
 from puarena.algorithms import Phase
 from puarena.bench import resume
 from puarena.bench.plan import make_plan
@@ -31,6 +31,7 @@ from puarena.cli import experiments
 from puarena.fleet import Fleet, FleetConfig, State, StateError
 from puarena.fleet.best import Best
 from puarena.fleet.checkpoint import made_by
+from puarena.networks.resnet import ResNet
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=64, steps=60, warmup=20, record_every=10)
@@ -102,12 +103,13 @@ def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
             assert torch.equal(values, again.best.state()[name]), name
 
 
-def test_residual_networks_go_on_with_their_statistics():
+def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     """Of PUe, whose first network only evaluates in the second phase."""
+    monkeypatch.setitem(networks.RESIDUAL, "mlp", lambda *given, **how: ResNet(*given, ((1, 8), (1, 16)), **how))
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
     x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
-    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, network="resnet32", keep="val_pa")
+    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="val_pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (3, 6):
@@ -217,26 +219,78 @@ def test_interrupted_and_resumed(tmp_path, whole, stop):
     assert (puarena.load(tmp_path).df().groupby("run")["seconds"].diff().dropna() > 0).all()
 
 
-def test_killed_and_resumed(tmp_path):
-    """SIGKILL in the middle of a command; the next run takes up its state."""
-    spec = SPEC.override(algorithms=["nnpu"], steps=1500, splits=1)
+PLUGIN = """
+import time
+from pathlib import Path
+from puarena.algorithms import Algorithm, logistic
+
+class Mine(Algorithm):
+    name, title, paper = "mine", "Mine", "a test"
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+
+    def on_epoch(self, phase, epoch, passes):
+        while epoch == 3 and Path({flag!r}).exists():
+            if Path({flag!r}).read_text() == "break":
+                raise RuntimeError("broken on purpose")
+            time.sleep(0.1)
+
+class Twin(Mine):
+    name, title = "twin", "Twin"
+"""
+
+
+@pytest.fixture
+def plugged(tmp_path) -> tuple[Spec, Path]:
+    """A spec of two fleets that stand still, or break, after three epochs while there is a flag."""
+    flag, plugin = tmp_path / "flag", tmp_path / "mine.py"
+    plugin.write_text(PLUGIN.format(flag=str(flag)))
+    return SPEC.override(algorithms=["mine", "twin"], plugins=[str(plugin)], splits=1), flag
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a group of processes")
+def test_killed_and_resumed(tmp_path, plugged):
+    """SIGKILL to a command and its two worker processes; the next run takes up what both kept."""
+    spec, flag = plugged
+    flag.write_text("wait")
     (tmp_path / "spec.yaml").write_text(json.dumps(spec.to_dict()))
     command = [sys.executable, "-m", "puarena", "run", tmp_path / "spec.yaml", "--out", tmp_path / "out"]
-    command += ["--device", "cpu", "--workers", "1", "--checkpoint-every", "0"]
+    command += ["--device", "cpu", "--workers", "2", "--checkpoint-every", "0"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    process = subprocess.Popen([str(word) for word in command], env=environment, stderr=subprocess.DEVNULL)
-    limit = time.monotonic() + 120
-    kept = (tmp_path / "out" / "progress").glob
-    while not list(kept("*.safetensors")) and process.poll() is None and time.monotonic() < limit:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
+    process = subprocess.Popen(
+        [str(word) for word in command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        limit = time.monotonic() + 120
+        kept = (tmp_path / "out" / "progress").glob
+        while len(list(kept("[!.]*"))) < 2 and process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    flag.unlink()
     assert Store.open(tmp_path / "out").done_runs() == set()
-    told = go(tmp_path / "out", spec=spec, checkpoint_every=1000)
-    assert "goes on after" in told.said[0]
-    assert 0 < told.records < 150
+    told = go(tmp_path / "out", spec=spec)
+    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert 0 < told.records < 12
     assert states(tmp_path / "out") == [], "what was being written is gone, too"
-    go(tmp_path / "whole", spec=spec, checkpoint_every=1000)
+    go(tmp_path / "whole", spec=spec)
+    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
+
+
+def test_a_fleet_that_broke_goes_on(tmp_path, plugged):
+    spec, flag = plugged
+    flag.write_text("break")
+    outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=1, checkpoint_every=0)
+    assert {failure.reason.split(" (")[0] for failure in outcome.failures} == {"RuntimeError: broken on purpose"}
+    assert {file.stem for file in states(tmp_path / "out")} == {failure.fleet for failure in outcome.failures}
+    flag.unlink()
+    told = go(tmp_path / "out", spec=spec)
+    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert told.records < 12
+    assert Store.open(tmp_path / "out").failures() == []
+    go(tmp_path / "whole", spec=spec)
     pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
 
 
@@ -251,41 +305,6 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
         assert told.records == 2 * 6 - stop + (stop == 6)
         assert told.steps_done == told.steps == 4 * 60
         pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / str(stop)), check_exact=True)
-
-
-PLUGIN = """
-from pathlib import Path
-from puarena.algorithms import Algorithm, logistic
-
-class Mine(Algorithm):
-    name, title, paper = "mine", "Mine", "a test"
-
-    def objective(self, f_p, f_u):
-        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
-
-    def on_epoch(self, phase, epoch, passes):
-        if epoch == 3 and Path({flag!r}).exists():
-            raise RuntimeError("broken on purpose")
-"""
-
-
-def test_worker_processes_keep_states_too(tmp_path):
-    flag, plugin = tmp_path / "flag", tmp_path / "mine.py"
-    plugin.write_text(PLUGIN.format(flag=str(flag)))
-    spec = SPEC.override(algorithms=["mine", "upu"], plugins=[str(plugin)])
-    flag.touch()
-    told = Told()
-    how = {"device": "cpu", "checkpoint_every": 0}
-    outcome = puarena.run(spec, tmp_path / "out", progress=told, workers=2, **how)
-    assert [failure.reason.split(" (")[0] for failure in outcome.failures] == ["RuntimeError: broken on purpose"]
-    (file,) = states(tmp_path / "out")
-    assert file.stem == outcome.failures[0].fleet
-    flag.unlink()
-    told = go(tmp_path / "out", spec=spec)
-    assert "goes on after" in told.said[0]
-    assert told.records < 6
-    go(tmp_path / "whole", spec=spec)
-    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
 
 
 def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
@@ -357,10 +376,10 @@ def test_states_of_runs_that_are_done_go_silently(tmp_path):
 
 
 def test_a_full_disk_does_not_end_the_training(tmp_path, whole, monkeypatch):
-    def full(self, content):
+    def full(*given):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(resume, "save_file", full)
     with pytest.warns(UserWarning, match=r"the disk is full.*training goes on"):
         go(tmp_path)
     assert states(tmp_path) == []

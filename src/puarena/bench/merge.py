@@ -128,12 +128,17 @@ def unite(stores: Sequence[Store]) -> tuple[Spec, str]:
 
 def _agreeing(specs: list[Spec]) -> list[Spec]:
     """Specs without images take network and precision from those with images: to tables these make no difference."""
-    images = [spec for spec in specs if any(data.info(part.dataset).kind == "image" for part in spec.problems)]
+    images = [spec for spec in specs if any(_is_image(part.dataset) for part in spec.problems)]
     if not images:
         return specs
     theirs = {"precision": images[0].precision, "network": images[0].network}
     free = [spec not in images and spec.network != "mlp" for spec in specs]
     return [spec.model_copy(update=theirs) if change else spec for spec, change in zip(specs, free, strict=True)]
+
+
+def _is_image(dataset: str) -> bool:
+    """Are these images? A user's own dataset is a table, and its files need not be here."""
+    return not is_path(dataset) and data.info(dataset).kind == "image"
 
 
 def _word(value: Any) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.store import Store, written_aside
@@ -70,8 +70,8 @@ class Keeper:
         try:
             self.file.parent.mkdir(exist_ok=True)
             with written_aside(self.file) as temp:
-                temp.write_bytes(save(tensors, self.marks | {"done": str(done), "parts": parts}))
-        except (OSError, UserError) as error:  # a full disk, perhaps; the next one may fit
+                save_file(tensors, temp, self.marks | {"done": str(done), "parts": parts})
+        except (OSError, UserError, SafetensorError) as error:  # a full disk, perhaps; the next one may fit
             warnings.warn(f"{error}; training goes on without a newer state", stacklevel=2)
 
     def _read(self) -> list[State]:

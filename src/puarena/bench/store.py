@@ -100,7 +100,7 @@ class Store:
                 cls(path)._check_same(spec_hash)
             for folder in (path / "shards", path / "failures"):
                 folder.mkdir(parents=True, exist_ok=True)
-            for leftover in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp")):
+            for leftover in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp"), *path.glob("progress/.tmp*")):
                 leftover.unlink(missing_ok=True)
         except OSError as error:
             raise UserError(f"cannot use the results folder '{path}' ({_words(error)}); use another --out") from error

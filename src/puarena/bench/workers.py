@@ -8,11 +8,12 @@ Either way the results come back to the one process that writes.
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import queue
 import signal
-import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -22,6 +23,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import torch
 
+from puarena.bench.orphan import end_with_parent
 from puarena.bench.plan import FleetSpec
 from puarena.errors import UserError
 
@@ -62,6 +64,7 @@ def one_by_one(fleets: list[FleetSpec], trainer: Trainer, on_news: News) -> Iter
         except StopIteration as end:
             yield stack, end.value
         except Exception as error:
+            traceback.clear_frames(error.__traceback__)
             yield stack, error
 
 
@@ -83,13 +86,13 @@ def on_streams(fleets: list[FleetSpec], trainer: Trainer, on_news: News, at_once
             continue
         except StopIteration as end:
             ended = end.value
-        except torch.cuda.OutOfMemoryError as error:
-            work.close()
-            ended = error
         except Exception as error:
+            work.close()
+            traceback.clear_frames(error.__traceback__)  # an error that is kept would keep the fleet in memory
             ended = error
         del work
         streams.append(stream)
+        gc.collect()  # a fleet refers to itself
         torch.cuda.empty_cache()  # what a fleet's graphs held is given back only here
         if isinstance(ended, torch.cuda.OutOfMemoryError) and (len(stack.runs) > 1 or flying):
             at_once = max(1, at_once // 2)
@@ -106,7 +109,7 @@ def in_processes(
     context = multiprocessing.get_context("spawn")
     known = {stack.fleet_id: stack for stack in fleets}
     server = SyncManager(ctx=context)
-    server.start(_end_with_parent)
+    server.start(end_with_parent)
     with server as manager:
         news = manager.Queue()
         pool = ProcessPoolExecutor(workers, context, _start, (make_trainer, news))
@@ -131,20 +134,8 @@ def in_processes(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """Let this process end when its parent does, even if that is killed: another run may go on in its place."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def _start(make_trainer: Callable[[], Trainer], news: Any) -> None:
-    _end_with_parent()
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides what an interrupt means
     torch.set_num_threads(1)
     _state.update(trainer=make_trainer(), news=news)

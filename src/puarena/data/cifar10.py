@@ -136,4 +136,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _not_a_batch(path: Path, what: str) -> UserError:
-    return UserError(f"'{path}' is not a batch of CIFAR-10: {what}; replace it by the file from {URL}")
+    return UserError(
+        f"'{path}' is not a batch of CIFAR-10: {' '.join(what.split())}; replace it by the file from {URL}"
+    )

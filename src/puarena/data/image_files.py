@@ -5,8 +5,11 @@ Archives are never unpacked: their members are read in memory, so no name in the
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import lzma
 import os
+import struct
 import sys
 import tarfile
 import zipfile
@@ -35,6 +38,11 @@ FORMATS = "JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP"
 LARGEST = 1 << 28  # bytes of one file; more is no photograph
 SQUASHED, SEEN = 73, 64  # sides of the images for training and for evaluation
 BLOCK = 16  # images handed to a thread at once
+LONG = 32  # an image so many times longer than wide is never resized as a whole: it would take gigabytes
+DAMAGE = (  # what reading a folder or a damaged archive can raise; RuntimeError: an encrypted member
+    *(OSError, EOFError, ValueError, RuntimeError),
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+)
 
 
 class Name(NamedTuple):
@@ -57,11 +65,11 @@ def listed(source: Path) -> dict[Name, str]:
             with zipfile.ZipFile(source) as packed:
                 paths = packed.namelist()
         else:
-            with tarfile.open(source, "r|gz") as stream:
+            with _tgz(source) as stream:
                 paths = [member.name for member in stream if member.isfile()]
     found = {}
     for path in paths:
-        parts = PurePosixPath(path).parts  # perhaps below one folder, such as imagenette2-160
+        parts = PurePosixPath(path.replace("\\", "/")).parts  # perhaps below one folder, such as imagenette2-160
         if len(parts) in (3, 4) and parts[-3] in PARTS and _is_image(parts[-1]):
             found[Name(*parts[-3:])] = path
     return dict(sorted(found.items()))
@@ -74,7 +82,8 @@ def fingerprint(source: Path) -> str:
     digest = hashlib.sha256()
     with _reading(source):
         for path in listed(source).values():
-            stat = (source / path).stat()
+            file = source / path
+            stat = file.stat() if file.exists() else file.lstat()  # a link to nothing is a damaged image
             digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
@@ -131,7 +140,12 @@ def decode(content: bytes) -> tuple[Bytes, Bytes]:
     size = int(SQUASHED * width / short), int(SQUASHED * height / short)
     left, top = (round((side - SEEN) / 2) for side in size)
     squashed = image.resize((SQUASHED, SQUASHED), Image.Resampling.BILINEAR)
-    seen = image.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + SEEN, top + SEEN))
+    if max(size) < LONG * SQUASHED:
+        seen = image.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + SEEN, top + SEEN))
+    else:
+        across, down = width / size[0], height / size[1]
+        part = left * across, top * down, (left + SEEN) * across, (top + SEEN) * down
+        seen = image.resize((SEEN, SEEN), Image.Resampling.BILINEAR, part)
     return np.asarray(squashed).transpose(2, 0, 1), np.asarray(seen).transpose(2, 0, 1)
 
 
@@ -161,7 +175,7 @@ def _contents(source: Path, wanted: Mapping[str, int]) -> Iterator[tuple[str, by
                     small = packed.getinfo(path).file_size <= LARGEST
                     yield path, _or_empty(partial(packed.read, path)) if small else b""
         else:
-            with tarfile.open(source, "r|gz") as stream:
+            with _tgz(source) as stream:
                 for member in stream:
                     if member.name in wanted and member.size <= LARGEST and (file := stream.extractfile(member)):
                         yield member.name, file.read()
@@ -170,8 +184,17 @@ def _contents(source: Path, wanted: Mapping[str, int]) -> Iterator[tuple[str, by
 def _or_empty(read: Callable[[], bytes]) -> bytes:
     try:
         return read()
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError):  # RuntimeError: an encrypted member
+    except DAMAGE:
         return b""
+
+
+@contextmanager
+def _tgz(source: Path) -> Iterator[tarfile.TarFile]:
+    """Open a .tgz to be read once; what follows its last member is read too, as gzip's checksum comes last."""
+    with gzip.open(source) as stream, tarfile.open(fileobj=stream, mode="r|") as packed:
+        yield packed
+        while stream.read(1 << 20):
+            pass
 
 
 def _blocks(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
@@ -188,7 +211,7 @@ def _blocks(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, byte
 def _reading(source: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except DAMAGE as error:
         raise UserError(f"'{source}' cannot be read, it may be damaged ({error}); get it anew") from error
 
 

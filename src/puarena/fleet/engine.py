@@ -130,7 +130,7 @@ class Fleet:
         )
 
     def _stored(self, features: np.ndarray | Tensor) -> Tensor:
-        """Return features on the device; bytes stay bytes."""
+        """Return features on the device; bytes stay bytes until they are taken."""
         stored = torch.as_tensor(features).to(self.device)
         return stored if stored.dtype == torch.uint8 else stored.to(self.dtype)
 
@@ -138,7 +138,7 @@ class Fleet:
         """Return training inputs that a hook asks for, in the weak view as of now."""
         taken = self.features[index]
         if "weak" not in self.views:
-            return taken
+            return taken.to(self.dtype)
         view = self.views["weak"]
         drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
         return view(taken, {name: values.squeeze(0) for name, values in drawn.items()})

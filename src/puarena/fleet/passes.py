@@ -44,7 +44,7 @@ class Inputs:
     def __call__(self, index: Tensor) -> Tensor:
         """Return the inputs at ``[runs, k]`` indices, ``[runs, k, …]``."""
         taken = self.features[index]
-        return taken if self.view is None else self.view(taken, {}).to(self.dtype)
+        return (taken if self.view is None else self.view(taken, {})).to(self.dtype)
 
     @property
     def wide(self) -> bool:

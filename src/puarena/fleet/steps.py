@@ -42,6 +42,11 @@ class Stepper:
             update: [(name, list(getattr(fleet.algorithm, name).parameters())) for name in update.trains]
             for update in phase.updates
         }
+        networks = {name: getattr(fleet.algorithm, name) for name in fleet.algorithm.networks}
+        self.statistics = {  # of the networks that an update does not train: they stay as they are
+            update: [buffer for name in networks if name not in update.trains for buffer in networks[name].buffers()]
+            for update in phase.updates
+        }
 
     def advance(self, done: int, count: int) -> int:
         """Do at most ``count`` steps after the ``done`` steps of this phase; return how many."""
@@ -90,7 +95,7 @@ class Stepper:
         now = Now(self.block, self.cursor)
         plain = fleet.features[now["index"]]
         seen = {kind: view(plain, Now(self.block, self.cursor, f"{kind}:")) for kind, view in fleet.views.items()}
-        weak = seen.get("weak", plain)
+        weak = seen["weak"] if "weak" in seen else plain.to(fleet.dtype)
         return Batch(
             x=weak,
             n_p=fleet.algorithm.setup.batch_p,
@@ -106,11 +111,14 @@ class Stepper:
         algorithm = self.fleet.algorithm
         batch = self._take()
         for update, trained in self.trained.items():
+            before = [buffer.clone() for buffer in self.statistics[update]]
             result = getattr(algorithm, update.loss)(batch)
             loss, active = result if isinstance(result, tuple) else (result, None)
             grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
             for name, parameters in trained:
                 self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at.get("lr"), active)
+            for buffer, values in zip(self.statistics[update], before, strict=True):
+                buffer.copy_(values)
         self.last_loss.copy_(loss.detach())
         with torch.no_grad():
             algorithm.after_step(batch)
