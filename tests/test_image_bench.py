@@ -101,6 +101,13 @@ def test_a_residual_network_is_for_images():
     assert not set(flat.run_ids) & set(plan.run_ids)
 
 
+def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
+    spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
+    assert make_plan(spec).notes == ()
+    tables = make_plan(spec.override(datasets=["letter"]))
+    assert tables.notes == ("bf16 is for residual networks: nothing here has one, everything is float32",)
+
+
 def test_precision_is_about_residual_networks_only():
     spec = suites.get("paper").override(algorithms=["nnpu", "biased-lr"], configs=1, splits=1)
     before, after = make_plan(spec), make_plan(spec.override(precision="bf16"))

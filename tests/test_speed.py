@@ -59,3 +59,9 @@ def test_bad_baselines(tmp_path):
     result = CliRunner().invoke(app, ["speed", "--algorithms", "nnqu"])
     assert result.exit_code == 2
     assert "did you mean" in result.stderr
+
+
+def test_an_empty_stack():
+    result = CliRunner().invoke(app, ["speed", "--runs", "0,1"])
+    assert result.exit_code == 2
+    assert "--runs has 0" in result.stderr

@@ -147,6 +147,8 @@ def make_plan(spec: Spec) -> Plan:
     notes = []
     if flat:
         notes.append(f"{spec.network} needs images: {_listed(flat)} {'keep' if len(flat) > 1 else 'keeps'} mlp")
+    if spec.precision != FULL_PRECISION and all(run.precision == FULL_PRECISION for run in runs.values()):
+        notes.append(f"{spec.precision} is for residual networks: nothing here has one, everything is {FULL_PRECISION}")
     if skipped:
         notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in setting ts")
     if not runs:

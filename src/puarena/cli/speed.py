@@ -21,7 +21,7 @@ def speed(
     capture: Annotated[str, typer.Option(metavar="auto|off|both", help="on a GPU: replay captured steps")] = "auto",
     seconds: Annotated[float, typer.Option(metavar="S", help="seconds for each figure")] = 1.0,
     network: Annotated[
-        str | None, typer.Option(metavar="resnet32|resnet34", help="measure a residual network on images instead")
+        str | None, typer.Option(metavar="resnet32|resnet34", help="nnPU with a residual network on images instead")
     ] = None,
     precision: opt.Precision = None,
     against: Annotated[Path | None, typer.Option(metavar="FILE", help="baseline to compare with")] = None,
@@ -36,8 +36,11 @@ def speed(
     choices = {"auto": (True,), "off": (False,), "both": (True, False)}
     if capture not in choices:
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off, both")
+    stacks = many(runs, "runs", int) or [1]
+    if min(stacks) < 1:
+        raise UserError(f"--runs has {min(stacks)}; a stack has 1 run or more")
     if network is not None:
-        images(network, many(runs, "runs", int) or [1], batch_size, precision or "float32", choose_device(device))
+        images(network, stacks, batch_size, precision or "float32", choose_device(device))
         return
     names = many(algorithms, "algorithms", str) or room.default_algorithms()
     for name in names:
@@ -45,7 +48,7 @@ def speed(
     found = room.measure(
         names,
         many(features, "features", int) or [16],
-        many(runs, "runs", int) or [1],
+        stacks,
         batch_size,
         choose_device(device),
         choices[capture],

@@ -95,7 +95,8 @@ def read(folder: Path | None) -> Dataset:
         kept.save(path, arrays, about, missing)
     else:
         arrays, missing = found
-        _judge(source, missing)
+    if missing:  # which nobody gets without having said so, now or when the images were decoded
+        kept.say(f"going on without some images of '{source}': {'; '.join(missing)}")
     classes, test = arrays["classes"], arrays["test"].astype(bool)
     return from_info(
         INFO,
@@ -153,15 +154,12 @@ def _check_folders(source: Path, images: dict[image_files.Name, str]) -> None:
 
 
 def _judge(source: Path, missing: list[str]) -> None:
-    """Stop where something is missing, or say that it is where the user wants to go on."""
-    if not missing:
-        return
-    if os.environ.get(SKIP_ENVIRONMENT, "") in ("", "0"):
+    """Stop where something is missing, unless the user wants to go on."""
+    if missing and os.environ.get(SKIP_ENVIRONMENT, "") in ("", "0"):
         raise UserError(
             f"'{source}' is not the whole of ImageNette: {_some(missing)}; get it anew from {URL}, or go on without "
             f"the missing images by {SKIP_ENVIRONMENT}=1 or 'puarena data prepare imagenette --skip-bad-images'"
         )
-    kept.say(f"going on without some images of '{source}': {'; '.join(missing)}")
 
 
 def _some(texts: list[str]) -> str:

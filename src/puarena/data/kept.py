@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -30,6 +29,7 @@ def load(path: Path, about: Mapping[str, object]) -> tuple[dict[str, Bytes], lis
     """Return the arrays and notes kept in ``path``; ``None`` if there are none. A damaged file is discarded."""
     from safetensors import SafetensorError, safe_open
 
+    _tidy(path.parent)
     if not path.is_file():
         return None
     try:
@@ -52,34 +52,27 @@ def save(path: Path, arrays: Mapping[str, Bytes], about: Mapping[str, object], n
 
     Too little space is an error; a folder that cannot be written is only said, as the arrays are there all the same.
     """
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
     marks = {"about": _text(about), "notes": json.dumps(notes)}
-    header: dict[str, object] = {"__metadata__": {**marks, "sha256": _digest(arrays, marks)}}
-    end = 0
-    for name, array in arrays.items():
-        start, end = end, end + array.nbytes
-        header[name] = {"dtype": "U8", "shape": array.shape, "data_offsets": (start, end)}
-    head = json.dumps(header).encode()
     temp = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temp.open("wb") as stream:
-            stream.write(len(head).to_bytes(8, "little") + head)
-            for array in arrays.values():
-                stream.write(array.reshape(-1).data)
-            stream.flush()
+        save_file(dict(arrays), temp, marks | {"sha256": _digest(arrays, marks)})
+        temp.chmod(0o644)
+        with temp.open("rb+") as stream:
             os.fsync(stream.fileno())
         temp.replace(path)
         for old in others(path):
             old.unlink(missing_ok=True)
-        for old in path.parent.glob(".decoded-*.tmp"):
-            if time.time() - old.stat().st_mtime > ABANDONED:
-                old.unlink(missing_ok=True)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _too_little(path.parent, end) from error
+    except (OSError, SafetensorError) as error:
+        reason = str(error).lower()
+        if "no space left" in reason or "quota" in reason:
+            raise _too_little(path.parent, sum(array.nbytes for array in arrays.values())) from error
         say(
-            f"the decoded images cannot be kept in '{path.parent}' ({(error.strerror or str(error)).lower()}), so they "
-            f"are decoded again next time; name another folder with {CACHE_ENVIRONMENT}"
+            f"the decoded images cannot be kept in '{path.parent}' ({reason}), so they are decoded again next time; "
+            f"name another folder with {CACHE_ENVIRONMENT}"
         )
     finally:
         with suppress(OSError):
@@ -89,6 +82,14 @@ def save(path: Path, arrays: Mapping[str, Bytes], about: Mapping[str, object], n
 def others(path: Path) -> list[Path]:
     """Return the files beside ``path`` that were made from another source or with other settings."""
     return sorted(file for file in path.parent.glob("decoded-*.safetensors") if file != path)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what killed processes left unfinished."""
+    for old in (*folder.glob(".decoded-*.tmp"), *folder.glob(".tmp*")):  # ours, and those of safetensors
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > ABANDONED:
+                old.unlink(missing_ok=True)
 
 
 def check_space(folder: Path, needed: int) -> None:
