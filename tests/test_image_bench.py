@@ -17,7 +17,6 @@ from puarena.bench import estimate, execute, listing, suites, workers
 from puarena.bench.plan import group, make_plan, max_runs
 from puarena.bench.profiles import Profile, Views
 from puarena.bench.spec import Spec
-from puarena.bench.table import as_table
 from puarena.cli import app
 from puarena.data import Dataset, DatasetInfo, registry
 from puarena.report import table, write_page
@@ -214,13 +213,13 @@ def test_an_estimated_prior_on_images(tiny, tmp_path):
 
 def test_images_as_a_table(tiny):
     index = np.array([5, 0])
-    x = as_table(tiny, index)
+    x = tiny.table(index)
     assert (x.shape, x.dtype) == ((2, 3 * SIDE * SIDE), np.float32)
     np.testing.assert_allclose(x[0, :SIDE] * 255, tiny.features[5, 0, 0], rtol=1e-6)
     cropped = dataclasses.replace(tiny, evaluation=tiny.features[:, :, 1:-1, 1:-1].copy())
-    assert as_table(cropped, index)[1, 0] == pytest.approx(tiny.features[0, 0, 1, 1] / 255)
+    assert cropped.table(index)[1, 0] == pytest.approx(tiny.features[0, 0, 1, 1] / 255)
     digits = data.load("digits")
-    np.testing.assert_array_equal(as_table(digits, index), digits.features[index])
+    np.testing.assert_array_equal(digits.table(index), digits.features[index])
 
 
 # estimates

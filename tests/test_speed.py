@@ -61,7 +61,15 @@ def test_bad_baselines(tmp_path):
     assert "did you mean" in result.stderr
 
 
-def test_an_empty_stack():
-    result = CliRunner().invoke(app, ["speed", "--runs", "0,1"])
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--runs", "0,1"], "--runs has 0"),
+        (["--precision", "bf16"], "give --network"),
+        (["--network", "resnet32", "--algorithms", "vpu"], "measures nnPU alone"),
+    ],
+)
+def test_wrong_options(arguments, sentence):
+    result = CliRunner().invoke(app, ["speed", *arguments])
     assert result.exit_code == 2
-    assert "--runs has 0" in result.stderr
+    assert sentence in result.stderr

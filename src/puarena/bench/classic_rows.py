@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from puarena import algorithms, metrics
-from puarena.bench.table import as_table
 from puarena.classics.rows import Classic
 from puarena.data import Dataset
 from puarena.fleet import Curves, Row
@@ -45,9 +44,9 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
     d = row.data
     labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
     with threadpool_limits(1):
-        model = cls.make(row.seed).fit(as_table(dataset, np.concatenate([d.p_train, d.u_train])), labels)
+        model = cls.make(row.seed).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
         # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
-        tables = (as_table(dataset, index) for index in (d.p_val, d.u_val, d.test))
+        tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
         found_by = (model.decision_function(x) - 1e-12 for x in tables)
         p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
     prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])

@@ -21,7 +21,6 @@ from puarena.bench.profiles import Views
 from puarena.bench.spec import FULL_PRECISION
 from puarena.bench.workers import choose_workers
 from puarena.data import HiddenLabels, PUData
-from puarena.data.image_files import SQUASHED
 
 BUDGET = 2.5  # seconds for all probes together
 PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
@@ -35,7 +34,6 @@ PROBED_IMAGES = {  # and runs and batch size in a probe on images, at most
 }
 SEGMENT = {"cpu": 1, "cuda": 10}  # steps from record to record in a probe on images
 PASS = 1 / 3  # of what a training step costs per example: evaluation has no backward pass
-STORED = {"imagenette": (3, SQUASHED, SQUASHED)}  # images that are stored larger than networks see them
 PROBE = "nnpu"  # whose step has cost 1
 WRITING = 0.05  # seconds to store one fleet
 STARTING = 4.0  # seconds until a worker process trains
@@ -142,7 +140,7 @@ def shape_of(plan: Plan, stack: FleetSpec) -> Shape:
         first.network,
         first.precision,
         first.views,
-        STORED.get(info.name),
+        info.stored,
     )
 
 

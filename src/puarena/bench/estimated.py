@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puarena.bench.spec import ESTIMATE, TRUE_PRIOR
-from puarena.bench.table import as_table
 from puarena.data import Dataset, PUData, label_frequency, shifted_prior
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def estimate(dataset: Dataset, pu: PUData, method: str, seed: int) -> float:
     from puarena.priors import PriorWarning, estimate_prior
 
     p, u = np.concatenate([pu.p_train, pu.p_val]), np.concatenate([pu.u_train, pu.u_val])
-    x = as_table(dataset, np.concatenate([p, u]))
+    x = dataset.table(np.concatenate([p, u]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
         found = estimate_prior(x, np.repeat([1, 0], [len(p), len(u)]), pu.setting, method, seed, n_bootstrap=0)

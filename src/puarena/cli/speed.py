@@ -39,6 +39,10 @@ def speed(
     stacks = many(runs, "runs", int) or [1]
     if min(stacks) < 1:
         raise UserError(f"--runs has {min(stacks)}; a stack has 1 run or more")
+    if network is None and precision is not None:
+        raise UserError(f"--precision is '{precision}', and only residual networks have a choice; give --network")
+    if network is not None and (algorithms or against or out):
+        raise UserError("--network measures nnPU alone; leave out --algorithms, --against and --out")
     if network is not None:
         images(network, stacks, batch_size, precision or "float32", choose_device(device))
         return

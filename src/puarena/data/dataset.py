@@ -65,7 +65,7 @@ class DatasetInfo:
     files: tuple[DataFile, ...]
     examples: int
     class_names: tuple[str, ...]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one example as networks see it
     kind: Literal["tabular", "image"]
     network: Literal["mlp", "resnet32"]
     cases: Mapping[int, tuple[int, ...]]
@@ -75,6 +75,7 @@ class DatasetInfo:
     balanced: bool = True
     default_prior: float = 0.5
     shortfall: float = 0.0
+    stored: tuple[int, ...] | None = None  # of one stored example, where that is another
 
     @property
     def class_count(self) -> int:
@@ -121,6 +122,12 @@ class Dataset:
     def prior_of(self, case: int) -> float:
         """Return the class prior a problem has when it names none."""
         return self.case_priors.get(case, self.default_prior)
+
+    def table(self, index: Indices) -> Floats:
+        """Return examples as rows of numbers, ``[n, features]``: images as evaluation sees them, pixels in 0..1."""
+        stored = self.features if self.evaluation is None else self.evaluation
+        rows = stored[index].reshape(len(index), -1)
+        return np.asarray(rows / np.float32(255) if rows.dtype == np.uint8 else rows, np.float32)
 
     def positive(self, case: int) -> Flags:
         """Return which original classes are positive in ``case``: ``[classes]``."""

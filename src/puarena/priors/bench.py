@@ -53,14 +53,15 @@ def measure(
     loaded = {name: data.load(name, folder) for name in datasets}
     for problem in problems:
         dataset = loaded[problem.dataset]
-        x = dataset.features.reshape(len(dataset.features), -1).astype(np.float64)
         for trial in range(trials):
             pu, _ = data.draw(dataset, problem, trial)
-            sample = Sample(x[np.r_[pu.p_val, pu.p_train]], x[np.r_[pu.u_val, pu.u_train]], estimator)
+            p, u = (np.r_[pu.p_val, pu.p_train], np.r_[pu.u_val, pu.u_train])
+            x_p, x_u = (dataset.table(index).astype(np.float64) for index in (p, u))
+            sample = Sample(x_p, x_u, estimator)
             rate = len(sample.x_p) / (len(sample.x_p) + len(sample.x_u))
             for name in wanted:
                 began = time.perf_counter()
-                with warnings.catch_warnings(), threads(len(x)):
+                with warnings.catch_warnings(), threads(len(dataset.features)):
                     warnings.simplefilter("ignore", PriorWarning)
                     share = METHODS[name].prepare(sample)(None, None)
                 value = float(prior_of_share(share, rate, problem.setting))

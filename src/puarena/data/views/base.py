@@ -24,5 +24,5 @@ class View(Protocol):
 
 
 def pick(u: Tensor, count: int) -> Tensor:
-    """Return the whole numbers ``0 … count - 1`` that uniform draws stand for (a draw may be rounded up to 1)."""
+    """Return the whole numbers ``0 … count - 1`` that uniform draws stand for (a product may be rounded up)."""
     return (u * count).long().clamp_(max=count - 1)
