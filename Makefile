@@ -27,8 +27,8 @@ test: lint
 # What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
 test-gpu:
 	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
-		tests/test_gpu.py tests/test_contract.py tests/test_golden*.py tests/test_counting.py \
-		tests/test_resnet.py tests/test_image_fleet.py tests/test_image_views.py tests/test_resume.py
+		tests/fleet tests/algorithms tests/networks \
+		tests/data/test_image_views.py tests/bench/test_resume.py
 
 clean:
 	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache

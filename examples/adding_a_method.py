@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from puarena.algorithms import Algorithm, Hyper, load_plugin
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.losses import logistic
 
 
 class SoftPU(Algorithm):

@@ -17,13 +17,13 @@ _HOMES = {
     "Spec": ("puarena.bench.spec", "Spec"),
     "load": ("puarena.report.select", "load"),
     "table": ("puarena.report.table", "table"),
-    "PUClassifier": ("puarena.estimator", "PUClassifier"),
-    "PUSearch": ("puarena.search", "PUSearch"),
-    "PUStratifiedKFold": ("puarena.selection", "PUStratifiedKFold"),
-    "PUShuffleSplit": ("puarena.selection", "PUShuffleSplit"),
-    "proxy_accuracy": ("puarena.selection", "proxy_accuracy"),
-    "proxy_auc": ("puarena.selection", "proxy_auc"),
-    "load_model": ("puarena.model_io", "load_model"),
+    "PUClassifier": ("puarena.practice.estimator", "PUClassifier"),
+    "PUSearch": ("puarena.practice.search", "PUSearch"),
+    "PUStratifiedKFold": ("puarena.practice.scoring", "PUStratifiedKFold"),
+    "PUShuffleSplit": ("puarena.practice.scoring", "PUShuffleSplit"),
+    "proxy_accuracy": ("puarena.practice.scoring", "proxy_accuracy"),
+    "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
+    "load_model": ("puarena.practice.saving", "load_model"),
 }
 __all__ = [
     "PUClassifier", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__", "load",
@@ -33,12 +33,12 @@ __all__ = [
 if TYPE_CHECKING:
     from puarena.bench.execute import run
     from puarena.bench.spec import Spec
-    from puarena.estimator import PUClassifier
-    from puarena.model_io import load_model
+    from puarena.practice.estimator import PUClassifier
+    from puarena.practice.saving import load_model
+    from puarena.practice.scoring import PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
+    from puarena.practice.search import PUSearch
     from puarena.report.select import load
     from puarena.report.table import table
-    from puarena.search import PUSearch
-    from puarena.selection import PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ import torch
 
 import puarena
 from puarena import algorithms, fleet
-from puarena.bench.estimate import Shape, made_up
+from puarena.bench.duration import Shape, made_up
 from puarena.errors import UserError
 
 SHAPES = {16: Shape((16,), 3900, 9100, 2000, 64, "mlp"), 256: Shape((256,), 1200, 2800, 2000, 64, "mlp")}

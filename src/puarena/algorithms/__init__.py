@@ -3,10 +3,10 @@
 Shapes everywhere: ``[runs, batch]`` logits, ``[runs]`` losses, hyperparameters and priors.
 """
 
-from puarena.algorithms.base import Algorithm, Batch, Hyper, Now, Phase, Setup, Update, col
-from puarena.algorithms.hyper import Choice, LogUniform
-from puarena.algorithms.losses import logistic
-from puarena.algorithms.registry import Entry, get, load_plugin, names
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Now, Phase, Setup, Update, col
+from puarena.algorithms.core.hyper import Choice, LogUniform
+from puarena.algorithms.core.losses import logistic
+from puarena.algorithms.core.registry import Entry, get, load_plugin, names
 
 __all__ = [
     "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Now", "Phase", "Setup", "Update",

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from puarena.algorithms.base import Algorithm, Hyper
-from puarena.algorithms.counting import log_count_law, nearest_count
-from puarena.algorithms.losses import col, logistic
+from puarena.algorithms.core.base import Algorithm, Hyper
+from puarena.algorithms.core.counting import log_count_law, nearest_count
+from puarena.algorithms.core.losses import col, logistic
 
 
 class CountLoss(Algorithm):

@@ -6,8 +6,8 @@ Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU lear
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Batch, Hyper, Passes, Phase, col
-from puarena.algorithms.losses import count, logistic
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, col
+from puarena.algorithms.core.losses import count, logistic
 
 
 class CVIR(Algorithm):

@@ -8,8 +8,8 @@ from math import cos, pi
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.losses import cross_entropy, entropy, mixup, pick
+from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update, col
+from puarena.algorithms.core.losses import cross_entropy, entropy, mixup, pick
 
 
 def clamped(f: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ ICML 2024.
 
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Hyper
-from puarena.algorithms.counting import posterior_given_count
-from puarena.algorithms.losses import count, cross_entropy, logistic
+from puarena.algorithms.core.base import Algorithm, Hyper
+from puarena.algorithms.core.counting import posterior_given_count
+from puarena.algorithms.core.losses import count, cross_entropy, logistic
 
 
 class GLWS(Algorithm):

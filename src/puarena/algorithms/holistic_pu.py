@@ -9,10 +9,10 @@ from math import cos, pi
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.averages import ema_, frozen_copy
-from puarena.algorithms.base import Algorithm, Batch, Hyper, Passes, Phase, Update
-from puarena.algorithms.breaks import break_of_trends, trend_terms
-from puarena.algorithms.losses import col, cross_entropy, logistic
+from puarena.algorithms.core.averages import ema_, frozen_copy
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms.core.breaks import break_of_trends, trend_terms
+from puarena.algorithms.core.losses import col, cross_entropy, logistic
 
 DECAY = 0.999  # of the teacher, every step of phase 1
 EXPONENT = 0.8  # of the pseudo labels' ramp

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from puarena.algorithms.base import Algorithm, Batch, Passes, Phase, Update
-from puarena.algorithms.losses import cross_entropy, logistic
+from puarena.algorithms.core.base import Algorithm, Batch, Passes, Phase, Update
+from puarena.algorithms.core.losses import cross_entropy, logistic
 
 
 class LBE(Algorithm):

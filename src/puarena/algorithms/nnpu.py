@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Hyper
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Algorithm, Hyper
+from puarena.algorithms.core.losses import logistic
 
 
 class NonNegativeRisk(Algorithm):

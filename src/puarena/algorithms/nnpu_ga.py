@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from puarena.algorithms.base import Batch, Hyper
-from puarena.algorithms.losses import ascent_step, with_value
+from puarena.algorithms.core.base import Batch, Hyper
+from puarena.algorithms.core.losses import ascent_step, with_value
 from puarena.algorithms.nnpu import NNPU, NonNegativeRisk
 
 

@@ -6,8 +6,8 @@ two scenarios. Fundamenta Informaticae 191, 2024 (arXiv:2312.02095).
 
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Batch, Hyper
-from puarena.algorithms.losses import ascent_step, logistic, with_value
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper
+from puarena.algorithms.core.losses import ascent_step, logistic, with_value
 
 
 class NNPUSS(Algorithm):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from puarena.algorithms.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update
-from puarena.algorithms.losses import col, cross_entropy, entropy, mixup, pick
+from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update
+from puarena.algorithms.core.losses import col, cross_entropy, entropy, mixup, pick
 
 EARLY = 5  # epochs with random partners for everyone
 POOL = 96  # positives nearest the decision boundary

@@ -6,8 +6,8 @@ Hu, Le, Liu, Ji, Ma, Zhao, Yan: Predictive adversarial learning from positive an
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.base import Algorithm, Batch, Hyper, Phase, Update
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Phase, Update
+from puarena.algorithms.core.losses import logistic
 
 
 class PAN(Algorithm):

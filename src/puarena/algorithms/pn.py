@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm, Batch
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Algorithm, Batch
+from puarena.algorithms.core.losses import logistic
 
 
 class PNOracle(Algorithm):

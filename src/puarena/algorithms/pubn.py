@@ -6,9 +6,9 @@ Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negativ
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.base import Batch, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.hyper import Choice
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
+from puarena.algorithms.core.hyper import Choice
+from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.nnpu_ga import AscentStep
 
 

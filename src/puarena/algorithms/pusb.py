@@ -6,8 +6,8 @@ Kato, Teshima, Honda: Learning from positive and unlabeled data with a selection
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Batch, Passes, col
-from puarena.algorithms.losses import count
+from puarena.algorithms.core.base import Batch, Passes, col
+from puarena.algorithms.core.losses import count
 from puarena.algorithms.nnpu_ga import AscentStep
 
 

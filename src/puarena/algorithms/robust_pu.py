@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from puarena.algorithms.base import Batch, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.hyper import Choice
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
+from puarena.algorithms.core.hyper import Choice
+from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.nnpu_ga import AscentStep
 
 

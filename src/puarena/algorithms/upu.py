@@ -5,8 +5,8 @@ du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unl
 
 from torch import Tensor
 
-from puarena.algorithms.base import Algorithm
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Algorithm
+from puarena.algorithms.core.losses import logistic
 
 
 class UPU(Algorithm):

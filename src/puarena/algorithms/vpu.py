@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from puarena.algorithms.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, col
-from puarena.algorithms.losses import mixup, pick
+from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, col
+from puarena.algorithms.core.losses import mixup, pick
 
 
 def log_mean(log_values: Tensor) -> Tensor:

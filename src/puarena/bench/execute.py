@@ -16,16 +16,16 @@ import pandas as pd
 import torch
 
 from puarena import __version__, data, fleet
-from puarena.bench import workers as crew
 from puarena.bench.beacon import Beacon
-from puarena.bench.classic_rows import curves_of, is_classic
-from puarena.bench.estimated import Estimates, told, with_prior
+from puarena.bench.classics import curves_of, is_classic
+from puarena.bench.estimated_prior import Estimates, told, with_prior
+from puarena.bench.executors import workers as crew
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, group, make_plan
 from puarena.bench.progress import Progress, Silent
 from puarena.bench.resume import EVERY, Keeper, Place, interrupted
 from puarena.bench.spec import FULL_PRECISION, TRUE_PRIOR, Spec
-from puarena.bench.store import Store
 from puarena.errors import UserError
+from puarena.store.folder import Store
 
 if TYPE_CHECKING:
     from puarena.data import Dataset, HiddenLabels, Problem, PUData

@@ -11,7 +11,7 @@ Rows = list[dict[str, Any]]
 def algorithms() -> Rows:
     """Every registered algorithm."""
     from puarena.algorithms import get, names
-    from puarena.algorithms.describe import describe
+    from puarena.algorithms.core.describe import describe
 
     return [describe(get(name)) for name in names()]
 

@@ -10,12 +10,12 @@ from itertools import pairwise, product
 from typing import Any
 
 from puarena import algorithms, data
-from puarena.bench import hparams
-from puarena.bench.identity import digest, file_digest
+from puarena.algorithms.core import configurations
 from puarena.bench.profiles import PROFILES, Views
 from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem
 from puarena.errors import UserError, nearest, unknown
+from puarena.store.identity import digest, file_digest
 
 MAX_RUNS = {  # rows of one fleet, at most
     "cpu": {"mlp": 64, "resnet32": 4, "resnet34": 4},
@@ -88,7 +88,7 @@ class FleetSpec:
     @property
     def residual(self) -> bool:
         """Does it train residual networks? One such fleet fills a GPU."""
-        return hparams.family_of(self.first.network) == "resnet"
+        return configurations.family_of(self.first.network) == "resnet"
 
     @property
     def steps(self) -> int:
@@ -133,7 +133,7 @@ def make_plan(spec: Spec) -> Plan:
         network = spec.network or info.network
         if info.kind == "image":
             images.add(info.name)
-        elif hparams.family_of(network) == "resnet":
+        elif configurations.family_of(network) == "resnet":
             network = info.network
             flat[info.name] = None
         for case, setting, rate, prior in product(part.cases, part.settings, part.rates, part.priors):
@@ -180,12 +180,12 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     stages = any(phase.extra for phase in entry.cls.phases)
     classic = entry.origin == "classic"  # fitted at once: no steps, no residual network, and nothing is searched
     network = "mlp" if classic else network
-    family = hparams.family_of(network)
+    family = configurations.family_of(network)
     configs = 1 if classic else spec.configs
     sources = spec.prior_source[:1] if classic else spec.prior_source  # they do not use it
     for split, config, prior_source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
-        drawn = hparams.draw(config, trial, family, hypers, PROFILES[spec.profile].default_batch[family])
+        drawn = configurations.draw(config, trial, family, hypers, PROFILES[spec.profile].default_batch.get(family))
         values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMISER}
         yield RunSpec(
             problem=problem,

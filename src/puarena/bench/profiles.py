@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from puarena.bench.hparams import DEFAULT_BATCH
-
 
 @dataclass(frozen=True)
 class Views:
@@ -35,7 +33,7 @@ class Profile:
     variant: str = ""
     calibration: str = "weighted"
     draws: str = "shared"
-    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(DEFAULT_BATCH))
+    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # where not the paper's
     own_data: bool = False
     views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType(_IMAGES))
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")

@@ -14,10 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from puarena.bench.plan import FleetSpec, RunSpec
-from puarena.bench.store import Store, written_aside
 from puarena.errors import UserError
 from puarena.fleet import Fleet, State, StateError
 from puarena.fleet.checkpoint import made_by
+from puarena.store.folder import Store, written_aside
 
 EVERY = 180.0  # seconds between two states of a fleet
 

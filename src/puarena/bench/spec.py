@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from puarena.bench.identity import canonical, digest, file_digest
 from puarena.bench.profiles import PROFILES
 from puarena.errors import UserError, nearest, unknown
+from puarena.store.identity import canonical, digest, file_digest
 
 Setting = Literal["os", "ts"]
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from puarena.bench.beacon import running
-from puarena.bench.merge import planned
+from puarena.store.merge import planned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from puarena.bench.plan import RunSpec
-    from puarena.bench.store import Store
     from puarena.data import Problem
+    from puarena.store.folder import Store
 
 REASONS = 5  # shown of one algorithm
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from puarena.labels import labeled_rows
+from puarena.practice.labels import labeled_rows
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

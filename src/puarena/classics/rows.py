@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from puarena.algorithms.base import Algorithm
+from puarena.algorithms.core.base import Algorithm
 from puarena.errors import UserError
 
 

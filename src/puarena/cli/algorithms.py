@@ -32,7 +32,7 @@ def explain(
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
     from puarena import algorithms
-    from puarena.algorithms.describe import explain as text
+    from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
         algorithms.load_plugin(path)

@@ -68,7 +68,7 @@ def plan(
     as_json: opt.AsJson = False,
 ) -> None:
     """Count runs and fleets, and measure how long they would take on this machine."""
-    from puarena.bench.estimate import summarise
+    from puarena.bench.duration import summarise
     from puarena.bench.plan import make_plan
     from puarena.bench.progress import spoken
 
@@ -130,7 +130,7 @@ def status(
 ) -> None:
     """Say how many runs of a results folder are done, running, failed and missing."""
     from puarena.bench import status as standing
-    from puarena.bench.store import Store
+    from puarena.store.folder import Store
 
     store = Store.open(folder)
     if as_json:

@@ -44,8 +44,8 @@ def fit(
     X = _features(frame, data, label, features, drop)
     labeled = _labeled(frame, data, label, positive)
     from puarena.algorithms import load_plugin
-    from puarena.estimator import PUClassifier
-    from puarena.search import PUSearch
+    from puarena.practice.estimator import PUClassifier
+    from puarena.practice.search import PUSearch
 
     for path in plugin or ():
         load_plugin(path)
@@ -89,7 +89,7 @@ def predict(
     import pandas as pd
 
     from puarena.algorithms import load_plugin
-    from puarena.model_io import load_model
+    from puarena.practice.saving import load_model
 
     for path in plugin or ():
         load_plugin(path)

@@ -103,7 +103,7 @@ def merge(
     ] = "refuse",
 ) -> None:
     """Join the results folders of several people or machines."""
-    from puarena.bench.merge import merge as join
+    from puarena.store.merge import merge as join
 
     done = join(folders, out, overlap)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))

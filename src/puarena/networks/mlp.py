@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from puarena import random
-from puarena.networks import fused
+from puarena.networks import mlp_kernels
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -27,9 +27,9 @@ class _Logit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, theta: Tensor, units: int) -> Tensor:
         weight_1 = split(theta, x.shape[-1], units)[0]
-        if fused.available(theta):
+        if mlp_kernels.available(theta):
             hidden = torch.bmm(x, weight_1)
-            f = fused.finish_forward(hidden, theta, x.shape[-1])
+            f = mlp_kernels.finish_forward(hidden, theta, x.shape[-1])
         else:
             hidden = x.new_empty(*x.shape[:2], units)
             f = tiled_forward(x, theta, units, hidden)
@@ -41,8 +41,8 @@ class _Logit(torch.autograd.Function):
         (g,) = grads
         x, hidden, theta = ctx.saved_tensors
         out = torch.empty_like(theta)
-        if fused.available(theta):
-            g_hidden = fused.start_backward(g, hidden, theta, out, x.shape[-1])
+        if mlp_kernels.available(theta):
+            g_hidden = mlp_kernels.start_backward(g, hidden, theta, out, x.shape[-1])
             torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden.shape[-1])[0])
         else:
             tiled_backward(x, theta, hidden, g, out)
@@ -170,6 +170,6 @@ class MLP(RunNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
         x = x.flatten(2)
-        if torch.is_grad_enabled() or fused.available(self.weight):
+        if torch.is_grad_enabled() or mlp_kernels.available(self.weight):
             return _Logit.apply(x, self.weight, self.hidden)
         return tiled_forward(x, self.weight, self.hidden)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from puarena.bench.store import Store, ask
 from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
 from puarena.report.table import Row
+from puarena.store.folder import Store, ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,10 +7,10 @@ from typing import Any
 
 from puarena import __version__
 from puarena.bench.spec import is_path
-from puarena.bench.store import FORMAT, Store
-from puarena.bench.summary import write_summary
 from puarena.errors import UserError
 from puarena.report.select import CRITERIA, select
+from puarena.store.folder import FORMAT, Store
+from puarena.store.summary import write_summary
 
 ROWS = """
     SELECT curves.* FROM curves SEMI JOIN

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
-from puarena.bench.store import OK, Store, ask, write_file
 from puarena.report.evidence import summarized
 from puarena.report.select import CRITERIA, default_criteria, load, names, select
 from puarena.report.table import CRITERION_WORDS, ERRORS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, table
+from puarena.store.folder import OK, Store, ask, write_file
 
 if TYPE_CHECKING:
     from puarena.report.select import Source

@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puarena.bench.store import ask
 from puarena.errors import UserError
 from puarena.report.charts import learning_curves, theme
 from puarena.report.evidence import Evidence, evidence
 from puarena.report.figures import WORDS, Figure, figures
 from puarena.report.select import GROUP, METRICS, PROBLEM, aggregate, load, names
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, Row, Table
+from puarena.store.folder import ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -195,7 +195,7 @@ def _settings(source: Source, chosen: DataFrame) -> dict[tuple[str, ...], str]:
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
     from puarena.algorithms import get
-    from puarena.algorithms.describe import describe
+    from puarena.algorithms.core.describe import describe
 
     try:
         entry = get(name)

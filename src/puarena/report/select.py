@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from puarena.bench.profiles import PROFILES
-from puarena.bench.store import Store, ask
 from puarena.errors import unknown
+from puarena.store.folder import Store, ask
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

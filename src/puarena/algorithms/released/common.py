@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from puarena.algorithms.base import Algorithm
+from puarena.algorithms.core.base import Algorithm
 
 
 class SecondOutput(nn.Module):

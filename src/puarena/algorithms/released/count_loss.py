@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Batch
+from puarena.algorithms.core.base import Batch
+from puarena.algorithms.core.counting import log_count_law
+from puarena.algorithms.core.losses import col, count, logistic, with_value
 from puarena.algorithms.count_loss import CountLoss
-from puarena.algorithms.counting import log_count_law
-from puarena.algorithms.losses import col, count, logistic, with_value
 from puarena.algorithms.released.common import Released
 
 LARGEST = 10.0  # norm of a run's gradient

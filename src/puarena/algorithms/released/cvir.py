@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from puarena.algorithms.base import Batch
+from puarena.algorithms.core.base import Batch
+from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.cvir import CVIR
-from puarena.algorithms.losses import logistic
 from puarena.algorithms.released.common import Released
 
 

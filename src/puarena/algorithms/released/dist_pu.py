@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Batch
+from puarena.algorithms.core.base import Batch
+from puarena.algorithms.core.losses import cross_entropy
 from puarena.algorithms.dist_pu import DistPU
-from puarena.algorithms.losses import cross_entropy
 from puarena.algorithms.released.common import Released
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from puarena.algorithms.counting import IMPOSSIBLE
+from puarena.algorithms.core.counting import IMPOSSIBLE
 from puarena.algorithms.glws import GLWS
 from puarena.algorithms.released.common import Released
 

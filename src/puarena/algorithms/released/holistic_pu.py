@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from puarena.algorithms.averages import ema_
-from puarena.algorithms.base import Batch, Phase
+from puarena.algorithms.core.averages import ema_
+from puarena.algorithms.core.base import Batch, Phase
 from puarena.algorithms.holistic_pu import DECAY, EXPONENT, HolisticPU
 from puarena.algorithms.released.common import Released
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from puarena.algorithms.core.losses import cross_entropy, logistic
 from puarena.algorithms.lbe import LBE
-from puarena.algorithms.losses import cross_entropy, logistic
 from puarena.algorithms.released.common import Released
 
 

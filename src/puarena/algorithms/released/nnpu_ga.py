@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from puarena.algorithms.losses import with_value
+from puarena.algorithms.core.losses import with_value
 from puarena.algorithms.nnpu_ga import NNPUGA
 from puarena.algorithms.released.common import Released
 

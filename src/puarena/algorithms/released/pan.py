@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import col
+from puarena.algorithms.core.base import col
 from puarena.algorithms.pan import PAN
 from puarena.algorithms.released.common import Released
 

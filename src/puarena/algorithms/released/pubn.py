@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from puarena.algorithms.base import Batch, Passes, Phase, col
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Batch, Passes, Phase, col
+from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.pubn import PUbN, quantile
 from puarena.algorithms.released.common import Released
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from puarena.algorithms.base import Passes, Phase
+from puarena.algorithms.core.base import Passes, Phase
 from puarena.algorithms.pue import PUe
 from puarena.algorithms.released.common import Released
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from puarena.algorithms.base import Batch, Passes
+from puarena.algorithms.core.base import Batch, Passes
 from puarena.algorithms.pusb import PUSB
 from puarena.algorithms.released.common import Released
 

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from puarena.algorithms.base import Batch, Hyper, Passes, Phase, Update
-from puarena.algorithms.losses import logistic
+from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.released.common import Released, SecondOutput
 from puarena.algorithms.robust_pu import RobustPU
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from puarena.algorithms.base import Passes
+from puarena.algorithms.core.base import Passes
 from puarena.algorithms.released.common import Released, SecondOutput
 from puarena.algorithms.vpu import VPU
 

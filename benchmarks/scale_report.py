@@ -1,0 +1,79 @@
+"""Selection and all tables over 5,520 made-up runs with 200 records each: how long it takes, and how much memory.
+
+Not a test: ``python tests/scale_report.py [FOLDER]`` prints the figures. The folder is made if it is not there.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from puarena.report import CRITERIA, METRICS, aggregate, select, table, to_csv, to_latex, to_markdown
+from puarena.report.compare import compare
+from puarena.report.export import export
+from puarena.report.statistics import statistics
+from puarena.report.table import ORDER
+from puarena.store.folder import COLUMNS, Store
+
+PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
+ALGORITHMS = [*ORDER[:17], *(f"{name}-c" for name in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu"))]
+SPLITS, CONFIGS, RECORDS = 3, 10, 200
+
+
+def make(folder: Path) -> None:
+    """Write 8 problems x 23 algorithms x 3 splits x 10 configurations, one shard per problem and algorithm."""
+    random = np.random.default_rng(0)
+    store = Store.create(folder, {"name": "scale"}, "scale")
+    runs = SPLITS * CONFIGS
+    for dataset, case in PROBLEMS:
+        for algorithm in ALGORITHMS:
+            fleet = f"{dataset}-{case}-{algorithm}"
+            rows = runs * RECORDS
+            words = {name: "x" for name, kind in COLUMNS.items() if kind == "VARCHAR"}
+            frame = pd.DataFrame(words, index=range(rows))
+            for name, kind in COLUMNS.items():
+                if kind == "DOUBLE":
+                    frame[name] = random.random(rows)
+                elif kind in {"INTEGER", "BIGINT"}:
+                    frame[name] = 1
+            run = np.repeat(np.arange(runs), RECORDS)
+            about = {"dataset": dataset, "case": case, "setting": "os", "rate": 0.3, "prior": 0.5, "status": "ok"}
+            frame = frame.assign(**about, algorithm=algorithm, profile="definition", fleet=fleet, selectable=True)
+            frame = frame.assign(run=[f"{fleet}-{i}" for i in run], split=run // CONFIGS, config=run % CONFIGS)
+            store.write_shard(fleet, frame.assign(step=np.tile(np.arange(1, RECORDS + 1) * 100, runs)))
+
+
+def tables(folder: Path) -> None:
+    """All metrics by all criteria, in all forms."""
+    found = table(folder, METRICS, CRITERIA)
+    for form in (to_markdown, to_latex, to_csv):
+        form(found)
+
+
+def main() -> None:
+    """Make the folder if need be (a second call measures a process that did not make it), and measure."""
+    with tempfile.TemporaryDirectory() as temp:
+        folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(temp) / "scale"
+        if not (folder / "spec.json").exists():
+            make(folder)
+        for name, job in (
+            ("selection by all criteria", lambda: aggregate(select(folder))),
+            ("all tables", lambda: tables(folder)),
+            ("statistics", lambda: statistics(folder)),
+            ("comparison", lambda: compare(folder)),
+            ("export", lambda: export(folder, Path(temp) / "summary.parquet")),
+        ):
+            began = time.perf_counter()
+            job()
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+            print(f"{name}: {time.perf_counter() - began:.1f} s, at most {memory:.0f} MiB so far")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the algorithms are made of: their base class, hyperparameters, shared mathematics, and the registry."""

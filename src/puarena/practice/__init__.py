@@ -1,0 +1,1 @@
+"""PU learning for practitioners: estimators, searches, scores and splits with the manners of scikit-learn."""

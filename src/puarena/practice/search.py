@@ -1,0 +1,234 @@
+"""Random search without negatives: all configurations of a batch size train together as one fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from puarena import algorithms
+from puarena.algorithms.core import configurations
+from puarena.errors import nearest
+from puarena.practice.estimator import PUClassifier
+from puarena.practice.training import Candidate, Trained
+
+PROTOCOL = 20_000  # steps that the benchmark's learning rates are meant for
+OPTIMISER = ("lr", "batch_size", "momentum")
+
+
+class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Random search over an algorithm's declared space, learning rate and batch size, chosen by PA or PAUC.
+
+    All configurations see the same held-out rows. The first one is the estimator itself; the winner's network is kept
+    as it was trained, nothing is fitted twice.
+
+    Parameters
+    ----------
+    estimator : PUClassifier, optional
+        Whose parameters the configurations start from. Default: ``PUClassifier()``.
+    algorithms : sequence of str, optional
+        Algorithms to compare. Default: the estimator's.
+    n_iter : int, default=10
+        Configurations per algorithm.
+    space : dict, optional
+        What to draw instead of the declared space: a name (``lr``, ``batch_size``, ``momentum`` or a hyperparameter)
+        to a list of values, a scipy distribution (anything with ``rvs``) or a ``Choice`` or ``LogUniform``. Default:
+        the benchmark's rule, its learning rates (meant for 20,000 steps) up to ten times higher for fewer steps.
+    criterion : {"pa", "pauc"}, default="pa"
+        By which checkpoints and configurations are chosen.
+    random_state : int, RandomState or None, default=None
+        Decides the configurations; the estimator's own decides the split and the training.
+    verbose : int, default=0
+        With 1 the table is printed at the end.
+
+    Attributes
+    ----------
+    best_estimator_ : PUClassifier
+        The winner, fitted; ``predict`` and the like are its own.
+    best_params_, best_score_, best_index_ : dict, float, int
+        The winner's parameters, its criterion, and its place in ``results_``.
+    results_ : list of dict
+        For every configuration ``params``, ``algorithm``, ``pa``, ``pauc``, ``step``, ``status`` and ``rank``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from puarena import PUClassifier, PUSearch
+    >>> rng = np.random.default_rng(0)
+    >>> truth = np.arange(400) % 2 == 0
+    >>> X = rng.normal(size=(400, 2)) + 3 * truth[:, None]
+    >>> y = truth & (rng.random(400) < 0.5)
+    >>> search = PUSearch(PUClassifier(prior=0.5, steps=100, random_state=0), n_iter=3, random_state=0).fit(X, y)
+    >>> len(search.results_)
+    3
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+        "estimator": [PUClassifier, None],
+        "algorithms": ["array-like", None],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "space": [dict, None],
+        "criterion": [StrOptions({"pa", "pauc"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: PUClassifier | None = None,
+        *,
+        algorithms: Sequence[str] | None = None,
+        n_iter: int = 10,
+        space: Mapping[str, Any] | None = None,
+        criterion: str = "pa",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.algorithms = algorithms
+        self.n_iter = n_iter
+        self.space = space
+        self.criterion = criterion
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> PUSearch:
+        """Train all configurations on the same split and keep the best; ``X`` and ``y`` as for ``PUClassifier``."""
+        self._validate_params()
+        base = PUClassifier() if self.estimator is None else clone(self.estimator)
+        base.set_params(selection=self.criterion)
+        names = [base.algorithm] if self.algorithms is None else list(self.algorithms)
+        if not names:
+            raise ValueError("algorithms is empty; name at least one, or leave it out.")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        wanted = [(name, params) for name in names for params in self._configurations(base, name, seed)]
+        data, labeled = base._prepare(X, y)
+        prior = base._prior(data, labeled)
+        groups: dict[tuple[str, int], list[int]] = {}
+        for at, (name, params) in enumerate(wanted):
+            groups.setdefault((name, params["batch_size"]), []).append(at)
+        trained: dict[int, Trained] = {}
+        for (name, batch_size), members in groups.items():
+            form = base._registered(name)
+            runs = [
+                Candidate(form, prior, wanted[at][1]["lr"], wanted[at][1]["momentum"], wanted[at][1]["hyper"])
+                for at in members
+            ]
+            trained.update(zip(members, base._train(data, runs, batch_size), strict=True))
+        self.results_ = self._results(wanted, trained)
+        self.best_index_ = next(at for at, row in enumerate(self.results_) if row["rank"] == 1)
+        best = self.results_[self.best_index_]
+        if not np.isfinite(best[self.criterion]):
+            raise ValueError("every configuration diverged; search smaller learning rates (space={'lr': …}).")
+        self.best_params_, self.best_score_ = best["params"], best[self.criterion]
+        self.best_estimator_ = base.set_params(**best["params"])._adopt(data, trained[self.best_index_])
+        self.classes_, self.n_features_in_ = base.classes_, base.n_features_in_
+        if hasattr(base, "feature_names_in_"):
+            self.feature_names_in_ = base.feature_names_in_
+        if self.verbose:
+            print(self.table())
+        return self
+
+    def _configurations(self, base: PUClassifier, name: str, seed: int) -> list[dict[str, Any]]:
+        """Draw the configurations of one algorithm: ``lr``, ``batch_size``, ``momentum`` and ``hyper``."""
+        declared = algorithms.get(base._registered(name)).cls.hypers()
+        known = {*OPTIMISER, *declared}
+        for key in self.space or {}:
+            if key not in known:
+                raise ValueError(f"space has no parameter '{key}' of {name}{nearest(key, known)}")
+        own = {key: value for key, value in (base.hyper or {}).items() if key in declared}
+        first: dict[str, Any] = {
+            "lr": float(base.lr),
+            "batch_size": base.batch_size,
+            "momentum": float(base.momentum),
+            "hyper": own,
+        }
+        drawn = [first]
+        for at in range(1, self.n_iter):
+            if self.space is None:
+                config = configurations.draw(at, seed, "mlp", declared)
+                values = {
+                    "lr": config.lr * min(max(PROTOCOL / base.steps, 1.0), 10.0),
+                    "batch_size": config.batch_size,
+                    **config.hyper,
+                }
+            else:
+                rng = np.random.RandomState((seed + at) % 2**31)
+                values = {key: _sample(self.space[key], rng) for key in sorted(self.space)}
+            hyper = {**own, **{key: value for key, value in values.items() if key in declared}}
+            drawn.append({**first, **{k: v for k, v in values.items() if k in OPTIMISER}, "hyper": hyper})
+        for each in drawn:
+            each["batch_size"] = int(each["batch_size"])
+        return drawn
+
+    def _results(self, wanted: list[tuple[str, dict[str, Any]]], trained: dict[int, Trained]) -> list[dict[str, Any]]:
+        rows = []
+        for at, (name, params) in enumerate(wanted):
+            run = trained[at]
+            kept = next((record for record in run.curve if record["step"] == run.best_step), None)
+            rows.append(
+                {
+                    "algorithm": run.model.algorithm,
+                    "params": {"algorithm": name, **params},
+                    "pa": kept["pa"] if kept else float("nan"),
+                    "pauc": kept["pauc"] if kept else float("nan"),
+                    "step": run.best_step,
+                    "status": "ok" if run.diverged < 0 else f"diverged at step {run.diverged}",
+                }
+            )
+        values = np.array([row[self.criterion] for row in rows])
+        order = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")
+        for rank, at in enumerate(order, 1):
+            rows[at]["rank"] = rank
+        return rows
+
+    def table(self) -> str:
+        """Return the results as text, the best configuration first."""
+        check_is_fitted(self)
+        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6} {'PA':>7} {'PAUC':>7}  hyper"]
+        for row in sorted(self.results_, key=lambda r: r["rank"]):
+            p = row["params"]
+            hyper = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in p["hyper"].items())
+            note = "" if row["status"] == "ok" else f"  ({row['status']})"
+            lines.append(
+                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6} "
+                f"{row['pa']:>7.4f} {row['pauc']:>7.4f}  {hyper}{note}".rstrip()
+            )
+        return "\n".join(lines)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict with the best estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the best estimator's decision."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the best estimator's probabilities."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+
+def _sample(distribution: Any, rng: np.random.RandomState) -> Any:
+    if hasattr(distribution, "rvs"):
+        value = distribution.rvs(random_state=rng)
+    elif hasattr(distribution, "sample"):
+        value = distribution.sample(rng)
+    else:
+        value = distribution[int(rng.choice(len(distribution)))]
+    return value.item() if isinstance(value, np.generic) else value

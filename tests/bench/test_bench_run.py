@@ -1,0 +1,285 @@
+"""Running: what is missing and nothing else, interrupted and failed fleets, rows of the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import puarena
+from puarena import fleet
+from puarena.bench import execute
+from puarena.bench.executors import workers
+from puarena.bench.plan import make_plan
+from puarena.bench.progress import Lines, Progress
+from puarena.bench.spec import Spec
+from puarena.errors import UserError
+from puarena.store.folder import COLUMNS, Store
+
+SPEC = Spec(
+    problems=[{"dataset": "digits"}],
+    algorithms=["upu", "upu-c", "pn-naive"],
+    splits=2,
+    configs=2,
+    steps=20,
+    record_every=10,
+)
+ROWS = 3 * 2 * 2 * 2  # algorithms, splits, configurations, records
+
+
+class Watch(Progress):
+    """Remembers which fleets were trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def fleet_ends(self, fleet, failure=None):
+        super().fleet_ends(fleet, failure)
+        self.seen.append(fleet.fleet_id)
+
+
+def breaking(error: BaseException, at: int):
+    """``fleet.Fleet`` that raises at its ``at``-th call."""
+    calls = []
+
+    def make(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == at:
+            raise error
+        return fleet.engine.Fleet(*args, **kwargs)
+
+    return make
+
+
+def test_rows_of_the_store(tmp_path):
+    watch = Watch()
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", progress=watch)
+    assert (outcome.planned, outcome.found, outcome.computed, outcome.failures) == (12, 0, 12, [])
+    assert (watch.runs_done, watch.fleets_done, watch.steps_done) == (12, 4, 12 * 20)
+    frame = puarena.load(tmp_path).df()
+    assert list(frame.columns) == list(COLUMNS)
+    assert len(frame) == ROWS
+    assert set(frame["run"]) == set(make_plan(SPEC).run_ids)
+    assert set(frame["step"]) == {10, 20}
+    assert set(frame["prior"]) == {0.5}
+    assert (frame["n_p"] < frame["n_u"]).all()
+    assert set(frame["status"]) == {"ok"}
+    assert (frame.groupby("run")["seconds"].diff().dropna() > 0).all()
+    assert json.loads(frame["hyper"].iloc[0])["momentum"] == 0.9
+    assert np.isfinite(frame[[name for name in COLUMNS if name.startswith(("test_", "val_"))]].to_numpy()).all()
+    assert set(frame["version"]) == {puarena.__version__}
+    table = puarena.table(tmp_path)
+    assert {row.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}
+
+
+def test_interrupted_and_resumed(tmp_path, monkeypatch):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    puarena.run(SPEC, out=whole, device="cpu")
+    monkeypatch.setattr(fleet, "Fleet", breaking(KeyboardInterrupt(), at=2))
+    with pytest.raises(KeyboardInterrupt):
+        puarena.run(SPEC, out=broken, device="cpu")
+    monkeypatch.undo()
+    store = Store.open(broken)
+    done = store.done_runs()
+    assert 0 < len(done) < 12
+    assert store.status(make_plan(SPEC).run_ids)["missing"] == 12 - len(done)
+    before = {shard: shard.stat().st_mtime_ns for shard in store.shards()}
+
+    outcome = puarena.run(SPEC, out=broken, device="cpu")
+    assert (outcome.found, outcome.computed) == (len(done), 12 - len(done))
+    assert all(shard.stat().st_mtime_ns == time for shard, time in before.items())
+    a, b = (
+        puarena.load(path).df().sort_values(["run", "step"]).reset_index(drop=True)[["run", "step", "test_auc"]]
+        for path in (whole, broken)
+    )
+    assert a["run"].equals(b["run"])
+    np.testing.assert_allclose(a["test_auc"], b["test_auc"], atol=1e-6)
+
+    watch = Watch()
+    assert puarena.run(SPEC, out=broken, device="cpu", progress=watch).computed == 0
+    assert watch.seen == []
+
+
+def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet, "Fleet", breaking(RuntimeError("boom\nand more"), at=1))
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu")
+    monkeypatch.undo()
+    assert len(outcome.failures) == 1
+    lost = outcome.failures[0].runs
+    assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
+    assert outcome.computed == 12 - lost
+    store, planned = Store.open(tmp_path), make_plan(SPEC).run_ids
+    assert store.status(planned) == {"planned": 12, "done": 12 - lost, "failed": lost, "missing": 0}
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
+    assert (outcome.computed, outcome.failures) == (lost, [])
+    assert store.status(planned)["done"] == 12
+    assert store.failures() == []
+
+
+def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
+    calls = []
+
+    def make(rows, *args, **kwargs):
+        calls.append(len(rows))
+        return fleet.engine.Fleet(rows, *args, **kwargs)
+
+    monkeypatch.setattr(fleet, "Fleet", make)
+    monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
+    puarena.run(SPEC, out=tmp_path, device="cpu")
+    assert sum(calls) == 12
+    assert len(calls) > len(Store.open(tmp_path).shards())
+    assert len(puarena.load(tmp_path).df()) == ROWS
+
+
+def test_another_spec_is_refused(tmp_path):
+    tiny = SPEC.override(algorithms=["pn-naive"], splits=1, configs=1)
+    puarena.run(tiny, out=tmp_path, device="cpu")
+    with pytest.raises(UserError, match="another spec"):
+        puarena.run(tiny.override(seed=1), out=tmp_path, device="cpu")
+
+
+def test_bad_data_is_known_before_anything_is_trained(tmp_path):
+    with pytest.raises(UserError, match="digits"):
+        puarena.run(SPEC.override(rates=[0.3, 0.9]), out=tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_devices():
+    assert execute.choose_device("cpu") == "cpu"
+    with pytest.raises(UserError, match="tpu"):
+        execute.choose_device("tpu")
+    if not execute.torch.cuda.is_available():
+        assert execute.choose_device("auto") == "cpu"
+        with pytest.raises(UserError, match="no CUDA device"):
+            execute.choose_device("cuda")
+
+
+def test_a_users_table_from_yaml(tmp_path):
+    rng = np.random.default_rng(0)
+    label = rng.random(600) < 0.4
+    x = rng.normal(size=(600, 3)) + 2 * label[:, None]
+    lines = ["a,b,c,y", *(f"{p},{q},{r},{int(s)}" for (p, q, r), s in zip(x.round(4), label, strict=True))]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    (tmp_path / "own.yaml").write_text("file: table.csv\nlabel: y\npositive: [1]\n")
+    (tmp_path / "spec.yaml").write_text(
+        "problems: [{dataset: own.yaml, rates: [0.2]}]\nalgorithms: nnpu\nsplits: 1\nconfigs: 1\nsteps: 10\n"
+    )
+    puarena.run(tmp_path / "spec.yaml", out=tmp_path / "out", device="cpu")
+    frame = puarena.load(tmp_path / "out").df()
+    assert set(frame["dataset"]) == {"own"}
+    assert 0.3 < frame["prior"].iloc[0] < 0.5
+
+
+def test_progress_in_lines(tmp_path, capsys):
+    puarena.run(SPEC, out=tmp_path, device="cpu", progress=Lines(every=0))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("fleets 0/4  runs 0/12")
+    assert lines[-1].startswith("fleets 4/4  runs 12/12")
+    assert "run-steps/s" in lines[-1]
+
+
+PLUGIN = """
+from puarena.algorithms import Algorithm, logistic
+
+class Mine(Algorithm):
+    name, title, paper = "mine", "Mine", "a test"
+
+    def objective(self, f_p, f_u):
+        if {breaks}:
+            raise RuntimeError("broken on purpose")
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+"""
+
+
+def test_worker_processes_give_the_numbers_of_one_process(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN.format(breaks=False))
+    spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
+    watch = Watch()
+    puarena.run(spec, out=tmp_path / "one", device="cpu", workers=1)
+    outcome = puarena.run(spec, out=tmp_path / "two", device="cpu", workers=2, progress=watch)
+    assert (outcome.computed, outcome.failures) == (8, [])
+    assert watch.steps_done == watch.steps == 8 * 20
+    columns = ["run", "step", "test_auc", "val_pa", "loss"]
+    one, two = (
+        puarena.load(tmp_path / name).df().sort_values(["run", "step"]).reset_index(drop=True)[columns]
+        for name in ("one", "two")
+    )
+    assert one[["run", "step"]].equals(two[["run", "step"]])
+    np.testing.assert_allclose(one[columns[2:]], two[columns[2:]], rtol=1e-5, atol=1e-6)
+
+
+def test_a_failure_in_a_worker_process_is_noted(tmp_path):
+    (tmp_path / "mine.py").write_text(PLUGIN.format(breaks=True))
+    spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
+    outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
+    assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
+    assert Store.open(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
+
+
+def test_the_process_that_only_passes_news_on_is_light():
+    code = f"import sys, {workers.end_with_parent.__module__}; sys.exit('torch' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_workers():
+    from puarena.bench.executors.workers import available_cores, choose_workers
+    from puarena.bench.plan import group
+
+    small = group(make_plan(SPEC).runs, 64)
+    large = group(make_plan(SPEC.override(steps=20_000)).runs, 64)
+    assert choose_workers(None, small, "cpu") == 1
+    assert choose_workers(None, large, "cpu") == min(available_cores(), len(large))
+    assert choose_workers(3, small, "cpu") == 3
+    with pytest.raises(UserError, match="workers is 0"):
+        choose_workers(0, small, "cpu")
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once):
+    """Streams are stood in for, so that what happens on out-of-memory is tested without a GPU."""
+    import contextlib
+    import weakref
+
+    import torch
+
+    from puarena.bench.plan import group
+
+    monkeypatch.setattr(torch.cuda, "Stream", object)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    fleets = group(make_plan(SPEC).runs, 64)
+    tried, news, alive = [], [], weakref.WeakSet()
+
+    class Large:
+        """What a fleet has in memory, and as a fleet it refers to itself."""
+
+        def __init__(self):
+            self.me = self
+
+    def trainer(stack):
+        tried.append(len(stack.runs))
+        mine = Large()
+        alive.add(mine)
+        assert len(alive) <= at_once, "what another fleet had is let go of"
+        yield 1
+        if len(stack.runs) > 2:
+            raise torch.cuda.OutOfMemoryError("too large")
+        if stack.runs[0].algorithm == "pn-naive" and stack.runs[0].config == 1:
+            raise RuntimeError("boom")
+        return [run.run_id for run in stack.runs]
+
+    ended = list(workers.on_streams(fleets, trainer, lambda stack, done: news.append(done), at_once))
+    assert max(tried) > 2, "the test must have something to halve"
+    done = [run for _, result in ended if isinstance(result, list) for run in result]
+    failed = [run.run_id for stack, result in ended if isinstance(result, RuntimeError) for run in stack.runs]
+    assert sorted([*done, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
+    assert failed
+    assert all(len(stack.runs) <= 2 for stack, _ in ended)
+    assert len(news) == len(tried)

@@ -1,0 +1,368 @@
+"""Experiments on images: suites, networks and precision in a plan, fleets that fill a device, estimates, reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import puarena
+from puarena import data, fleet
+from puarena.bench import duration, execute, listing, suites
+from puarena.bench.executors import workers
+from puarena.bench.plan import group, make_plan, max_runs
+from puarena.bench.profiles import Profile, Views
+from puarena.bench.spec import Spec
+from puarena.cli import app
+from puarena.data import Dataset, DatasetInfo, registry
+from puarena.report import table, write_page
+from puarena.report.compare import compare, read_published
+from puarena.report.figures import figures
+from results import records
+
+SIDE = 8
+PLAIN = "cifar10-eval"  # a view that only makes numbers of bytes
+TINY = {"splits": 1, "configs": 1, "steps": 2, "record_every": 1, "hyper": {"*": {"batch_size": 4}}}
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A dataset of 8x8 images in two classes, dark and bright."""
+    bright = np.arange(160) % 2
+    rng = np.random.default_rng(0)
+    images = (rng.integers(0, 100, (160, 3, SIDE, SIDE)) + 150 * bright[:, None, None, None]).astype(np.uint8)
+    known = dict.fromkeys(("title", "description", "licence", "citation"), "")
+    info = DatasetInfo(
+        name="tiny", urls=(), files=(), examples=160, class_names=("dark", "bright"), shape=(3, SIDE, SIDE),
+        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80, **known,
+    )  # fmt: skip
+    dataset = Dataset(
+        name="tiny", features=images, classes=bright.astype(np.int64), class_names=info.class_names,
+        cases=info.cases, size=info.size, train=np.arange(120), test=np.arange(120, 160),
+    )  # fmt: skip
+    monkeypatch.setitem(registry.BUILT_IN, "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
+    monkeypatch.setattr(Profile, "views_of", lambda self, name: Views(PLAIN, PLAIN, PLAIN))
+    yield dataset
+    registry._load_built_in.cache_clear()
+
+
+def tiny_spec(**values) -> Spec:
+    return Spec(**{"problems": [{"dataset": "tiny"}], "algorithms": ["nnpu"], **TINY, **values})
+
+
+def images(**values) -> Spec:
+    return suites.get("images").override(**values)
+
+
+# suites
+
+
+def test_suites(monkeypatch):
+    monkeypatch.setattr(data, "load", lambda *given: pytest.fail("a plan needs no files"))
+    whole = suites.get("images")
+    assert (whole.splits, whole.configs, whole.algorithms) == (3, 10, suites.get("tabular").algorithms)
+    plan = make_plan(whole.override(splits=1, configs=2))
+    assert len(plan.runs) == 2 * 2 * 2 * len(plan.spec.algorithms)
+    assert {(run.problem.setting, run.problem.rate, run.steps, run.network) for run in plan.runs} == {
+        ("os", 0.3, 20_000, "resnet32")
+    }
+    assert {run.batch_size for run in plan.runs if run.config == 0} == {64}
+    assert {run.batch_size for run in plan.runs} <= {32, 64, 128}
+    tabular, paper = (make_plan(suites.get(name).override(splits=1, configs=2)) for name in ("tabular", "paper"))
+    assert set(paper.run_ids) == {*plan.run_ids, *tabular.run_ids}
+
+
+def test_label_shift_has_an_image_part_that_can_be_left_out():
+    spec = suites.get("label-shift").override(splits=1, configs=1, algorithms=["nnpu"])
+    plan = make_plan(spec)
+    for name in ("cifar10", "imagenette"):
+        mine = {(r.problem.setting, r.problem.rate, r.problem.case) for r in plan.runs if r.problem.dataset == name}
+        assert mine == {(s, r, c) for s in ("os", "ts") for r in suites.RATES for c in (1, 2)}
+    tabular = make_plan(spec.override(datasets=["letter", "usps"]))
+    assert set(tabular.sources) == {"letter", "usps"}  # nothing else is loaded
+
+
+# networks and precision in a plan
+
+
+def test_a_residual_network_is_for_images():
+    plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1))
+    networks = {run.problem.dataset: run.network for run in plan.runs}
+    assert networks == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
+    assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
+    flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
+    assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
+    assert flat.notes == ()
+    assert not set(flat.run_ids) & set(plan.run_ids)
+
+
+def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
+    spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
+    assert make_plan(spec).notes == ()
+    tables = make_plan(spec.override(datasets=["letter"]))
+    assert tables.notes == ("bf16 is for residual networks: nothing here has one, everything is float32",)
+
+
+def test_precision_is_about_residual_networks_only():
+    spec = suites.get("paper").override(algorithms=["nnpu", "biased-lr"], configs=1, splits=1)
+    before, after = make_plan(spec), make_plan(spec.override(precision="bf16"))
+    for old, new in zip(before.runs, after.runs, strict=True):
+        residual = old.algorithm == "nnpu" and old.problem.dataset in ("cifar10", "imagenette")
+        assert new.precision == ("bf16" if residual else "float32")
+        assert (old.run_id == new.run_id) is not residual
+        assert old.seed == new.seed
+    assert make_plan(spec.override(precision="float32")).run_ids == before.run_ids
+    assert spec.override(precision="float32").hash() == spec.hash()
+
+
+def test_classics_have_no_residual_network():
+    ids = [make_plan(images(algorithms=["spies"], network=name)).run_ids for name in (None, "mlp", "resnet34")]
+    assert ids[0] == ids[1] == ids[2]
+
+
+def test_what_takes_hours_on_images_is_said():
+    spec = suites.get("paper").override(algorithms=["nnpu", "upu", "bagging-pu"], configs=2, splits=3)
+    notes = make_plan(spec.override(prior_source=["true", "estimate:bbe"])).notes
+    assert [note.split(" takes ")[0] for note in notes] == ["estimating a prior on images", "bagging-pu"]
+    assert notes[0].endswith("there are 12")  # two datasets, two cases, three splits, shared by what is trained
+    assert notes[1].endswith("there are 12 runs")
+    assert make_plan(spec.override(datasets=["letter"], prior_source=["true", "estimate:bbe"])).notes == ()
+
+
+# fleets
+
+
+def test_fleet_sizes_by_device_and_network():
+    assert (max_runs("cpu", "mlp"), max_runs("cuda", "mlp")) == (64, 256)
+    many = {"algorithms": ["nnpu"], "configs": 1, "splits": 160}
+    runs = make_plan(suites.get("paper").override(**many)).runs + make_plan(images(network="resnet34", **many)).runs
+    for device, limits in (
+        ("cpu", {"mlp": 64, "resnet32": 4, "resnet34": 4}),
+        ("cuda", {"mlp": 320, "resnet32": 32, "resnet34": 8}),
+    ):
+        largest: dict[str, int] = {}
+        for stack in group(runs, None, device):
+            largest[stack.first.network] = max(largest.get(stack.first.network, 0), len(stack.runs))
+        assert largest == limits | ({"mlp": 160} if device == "cuda" else {})  # 320 runs: two fleets of 256 at most
+    assert {len(stack.runs) for stack in group(runs, 10, "cuda")} == {10}
+
+
+def test_precisions_do_not_share_a_fleet():
+    runs = make_plan(images(algorithms=["nnpu"], configs=1)).runs
+    mixed = [dataclasses.replace(run, precision="bf16") if run.split == 0 else run for run in runs]
+    assert all(len({run.precision for run in stack.runs}) == 1 for stack in group(mixed, 64))
+
+
+def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
+    fleets = group(make_plan(suites.get("paper").override(algorithms=["nnpu"], configs=1)).runs, device="cuda")
+    called = []
+    monkeypatch.setattr(workers, "on_streams", lambda stacks, trainer, news, at_once: called.append((stacks, at_once)))
+    monkeypatch.setattr(execute, "chain", lambda *parts: parts)
+    live = SimpleNamespace(news=None)
+    for wanted, expected in ((None, (workers.STREAMS, 1)), (3, (3, 3))):
+        called.clear()
+        execute._train_all(fleets, None, None, None, execute.Settings("cuda", place=None, workers=wanted), live)
+        (first, a), (last, b) = called
+        assert (a, b) == expected
+        assert {stack.first.network for stack in first} == {"mlp"}
+        assert {stack.first.network for stack in last} == {"resnet32"}
+        assert len(first) + len(last) == len(fleets)
+
+
+# running
+
+
+def test_run_and_store(tiny, tmp_path):
+    outcome = puarena.run(tiny_spec(precision="bf16", algorithms=["nnpu", "biased-lr"]), tmp_path, device="cpu")
+    assert not outcome.failures
+    frame = puarena.load(tmp_path).df()
+    trained, fitted = (frame[frame["algorithm"] == name] for name in ("nnpu", "biased-lr"))
+    assert (set(trained["network"]), set(fitted["network"])) == ({"resnet32"}, {"mlp"})
+    assert list(trained["step"]) == [1, 2]
+    assert json.loads(trained["hyper"].iloc[0])["precision"] == "bf16"
+    assert "precision" not in json.loads(fitted["hyper"].iloc[0])
+    assert fitted["test_accuracy"].item() > 0.9  # the classes differ in brightness
+
+
+def test_fleets_compute_in_the_precision_of_the_plan(tiny, tmp_path, monkeypatch):
+    seen = []
+
+    def make(rows, config, *given, **named):
+        seen.append((config.network, config.precision))
+        return fleet.engine.Fleet(rows, config, *given, **named)
+
+    monkeypatch.setattr(fleet, "Fleet", make)
+    for name, precision in (("a", "bf16"), ("b", "float32")):
+        puarena.run(tiny_spec(precision=precision), tmp_path / name, device="cpu")
+    assert seen == [("resnet32", "bf16"), ("resnet32", "float32")]
+
+
+def test_an_estimated_prior_on_images(tiny, tmp_path):
+    outcome = puarena.run(tiny_spec(prior_source=["estimate:elkan-noto"], network="mlp"), tmp_path, device="cpu")
+    assert not outcome.failures
+    frame = puarena.load(tmp_path).df()
+    assert set(frame["network"]) == {"mlp"}
+    told = [json.loads(text)["prior_used"] for text in frame["hyper"]]
+    assert len(told) == 2
+    assert 0.3 < told[0] == told[1] < 0.8
+
+
+def test_images_as_a_table(tiny):
+    index = np.array([5, 0])
+    x = tiny.table(index)
+    assert (x.shape, x.dtype) == ((2, 3 * SIDE * SIDE), np.float32)
+    np.testing.assert_allclose(x[0, :SIDE] * 255, tiny.features[5, 0, 0], rtol=1e-6)
+    cropped = dataclasses.replace(tiny, evaluation=tiny.features[:, :, 1:-1, 1:-1].copy())
+    assert cropped.table(index)[1, 0] == pytest.approx(tiny.features[0, 0, 1, 1] / 255)
+    digits = data.load("digits")
+    np.testing.assert_array_equal(digits.table(index), digits.features[index])
+
+
+# estimates
+
+
+def shape(**changes) -> duration.Shape:
+    views = Views(PLAIN, PLAIN, PLAIN)
+    known = duration.Shape((3, SIDE, SIDE), 600, 1400, 500, 64, "resnet32", views=views)
+    return dataclasses.replace(known, **changes)
+
+
+def test_a_probe_on_images_is_small_and_tables_are_probed_as_they_are():
+    small, runs = duration.reduced(shape(), 4, "cpu")
+    assert runs * small.batch_size < 20
+    assert small.evaluated < 20
+    assert small.n_p - small.n_p // 10 >= small.batch_size
+    assert {duration.reduced(shape(batch_size=b), 4, "cpu")[0].key for b in (32, 64, 128)} == {small.key}
+    flat = shape(features=(16,), network="mlp")
+    assert duration.reduced(flat, 100, "cpu") == (flat, 12)
+    assert len({s.key for s in (shape(), shape(views=Views()), shape(precision="bf16"), shape(network="mlp"))}) == 4
+
+
+def test_a_probe_trains_the_real_thing(monkeypatch):
+    seen = []
+    real = fleet.train
+
+    def train(rows, config, features, evaluation=None):
+        seen.append((config, features, evaluation))
+        return real(rows, config, features, evaluation=evaluation)
+
+    monkeypatch.setattr(fleet, "train", train)
+    small, runs = duration.reduced(shape(precision="bf16"), 4, "cpu")
+    speed = duration.probe(small, runs, "cpu", 0.1)
+    assert speed.step > 0
+    assert speed.record > 0
+    ((config, features, evaluation),) = seen
+    assert (config.network, config.precision, features.dtype) == ("resnet32", "bf16", np.uint8)
+    assert (features.shape[1:], evaluation) == ((3, SIDE, SIDE), None)
+
+
+def test_cost_in_proportion(tiny):
+    plan = make_plan(tiny_spec(steps=1000, record_every=100, hyper={"*": {"batch_size": 64}}, splits=4))
+    (stack,) = group(plan.runs, device="cpu")
+    probed = duration.reduced(shape(), 4, "cpu")[0]
+    speed = duration.Speed(start=0.0, step=1.0, record=1.0, runs=1, shape=probed)
+    seconds = duration._seconds(stack, shape(), speed) - duration.WRITING
+    expected = 4 * (1000 * 64 / probed.batch_size + 10 * (60 + 140 + 500) / probed.evaluated)
+    assert seconds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_estimate_without_files(device, monkeypatch):
+    """Speeds are stood in for: what is added up, and that a GPU gains nothing from residual fleets in flight."""
+    monkeypatch.setattr(data, "load", lambda *given: pytest.fail("an estimate needs no files"))
+    monkeypatch.setattr(duration, "choose_device", lambda name: name)
+    probed = []
+
+    def probe(shape, runs, device, budget):
+        probed.append(shape)
+        return duration.Speed(0.0, 0.1, 0.0, runs, shape)
+
+    monkeypatch.setattr(duration, "probe", probe)
+    plan = make_plan(images(algorithms=["nnpu"], configs=1))
+    found = duration.summarise(plan, device)
+    assert [p.stored for p in probed] == [None, (3, 73, 73)]
+    runs, batch = duration.PROBED_IMAGES[device, "resnet32"]
+    alone = 12 * 20_000 * 0.1 * 64 / batch / runs
+    at_once = 1 if device == "cuda" else min(workers.available_cores(), found["fleets"])
+    extra = found["fleets"] * duration.WRITING + duration.STARTING
+    assert alone / at_once <= found["seconds"] <= alone / at_once * 1.5 + extra
+    assert (found["runs"], found["steps"]) == (12, 12 * 20_000)
+
+
+# command line
+
+
+def test_command_line(tiny, tmp_path):
+    given = ["plan", "images", "--datasets", "tiny", "--algorithms", "nnpu", "--configs", "1", "--splits", "1"]
+    for network in ("mlp", "resnet32"):
+        done = CliRunner().invoke(app, [*given, "--network", network, "--precision", "bf16", "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["runs"] == 2
+    for option, value in (("--network", "resnet33"), ("--precision", "bf32")):
+        done = CliRunner().invoke(app, [*given, option, value])
+        assert done.exit_code == 2
+        assert value in done.stderr
+    ran = CliRunner().invoke(app, ["run", "demo", "--algorithms", "upu", "--network", "resnet32", "--steps", "2",
+                                   "--splits", "1", "--out", str(tmp_path / "out"), "--device", "cpu"])  # fmt: skip
+    assert "resnet32 needs images: digits keeps mlp" in ran.stderr
+
+
+def test_lists():
+    kinds = {row["name"]: (row["kind"], row["network"]) for row in listing.datasets()}
+    assert {name for name, what in kinds.items() if what == ("image", "resnet32")} == {"cifar10", "imagenette"}
+
+
+# reports
+
+
+def paper() -> pd.DataFrame:
+    """Results on all four datasets: what was published, and the frames."""
+    theirs = {(k[0], k[5]): v[0] / 100 for k, v in read_published().items() if k[6:] == ("accuracy", "pa")}
+    parts = []
+    for dataset in ("letter", "imagenette", "usps", "cifar10"):
+        means = {name: value for (d, name), value in theirs.items() if d == dataset}
+        parts.append(records({"pn-oracle": 0.99, **means, "pn-naive": 0.5}, dataset=dataset, case=1))
+    return pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2")
+
+
+def test_tables_and_comparison_of_four_datasets():
+    source = paper()
+    found = table(source)
+    assert [t.title.split(",")[0] for t in found] == ["cifar10", "imagenette", "letter", "usps"]
+    assert [len(t.rows) for t in found] == [25] * 4
+    compared = compare(source, metrics="accuracy", criteria="pa")
+    assert [c.dataset for c in compared] == ["cifar10", "imagenette", "letter", "usps"]
+    for item in compared:
+        assert len(item.lines) == 23
+        assert max(abs(line.difference) for line in item.lines) < 1e-6
+
+
+def test_page_and_figures_of_four_datasets(tmp_path):
+    source = paper()
+    write_page(source, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert all(f"{name}, case 1" in text for name in ("cifar10", "imagenette", "letter", "usps"))
+    drawn = {figure.name: figure.chart is not None for figure in figures(source, ["accuracy"], ["pa"])}
+    assert drawn["overall"]
+    assert drawn["ranks"]
+    assert drawn["learning-curves"]
+
+
+def test_label_shift_figure_of_images():
+    from puarena.report.charts import label_shift
+    from puarena.report.evidence import evidence
+
+    parts = [
+        records({"nnpu": 0.8, **({"nnpu-c": 0.9} if setting == "os" else {})}, dataset=name, setting=setting, rate=rate)
+        for name in ("cifar10", "imagenette", "usps")
+        for setting in ("os", "ts")
+        for rate in (0.1, 0.5)
+    ]
+    chart = label_shift(evidence(pd.concat(parts), ["pa"]).selection).to_dict()
+    drawn = pd.concat([pd.DataFrame(rows) for rows in chart["datasets"].values()])
+    assert set(drawn["panel"]) == {f"nnpu: {name}, case 1" for name in ("cifar10", "imagenette", "usps")}

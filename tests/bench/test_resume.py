@@ -1,0 +1,423 @@
+"""Going on after an interruption: the same curves as without one, and nothing foreign is gone on from."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import puarena
+from puarena import fleet, networks
+from puarena.algorithms import Phase
+from puarena.bench import resume
+from puarena.bench.plan import make_plan
+from puarena.bench.progress import Progress
+from puarena.bench.spec import Spec
+from puarena.cli import experiments
+from puarena.fleet import Fleet, FleetConfig, State, StateError
+from puarena.fleet.best import Best
+from puarena.fleet.checkpoint import made_by
+from puarena.networks.resnet import ResNet
+from puarena.store.folder import Store
+from toys import rows, toy
+
+CONFIG = FleetConfig(batch_size=64, steps=60, warmup=20, record_every=10)
+SPEC = Spec(
+    problems=[{"dataset": "digits"}],
+    algorithms=["nnpu", "nnpu-c", "holistic-pu"],
+    splits=2,
+    configs=1,
+    steps=60,
+    warmup=20,
+    record_every=10,
+)
+
+
+# -- fleets ----------------------------------------------------------------------------------------------------------
+
+
+def interrupted(some: list, config: FleetConfig, x: np.ndarray, at: int) -> State:
+    """The state of a fleet at the record of step ``at``."""
+    f = Fleet(some, config, x)
+    with fleet.own_stream(f.device):
+        for step, _ in f.segments():
+            if step == at:
+                return f.state()
+    raise AssertionError(f"no record at step {at}")
+
+
+def goes_on(some: list, config: FleetConfig, x: np.ndarray, state: State) -> Fleet:
+    f = Fleet(some, config, x)
+    f.restore(state)
+    f.train()
+    return f
+
+
+def same(a: fleet.Curves, b: fleet.Curves, atol: float = 0.0) -> None:
+    assert a.step.tolist() == b.step.tolist()
+    assert (a.phase, a.selectable.tolist()) == (b.phase, b.selectable.tolist())
+    assert a.diverged.tolist() == b.diverged.tolist()
+    assert list(a.values) == list(b.values)
+    for name, values in a.values.items():
+        np.testing.assert_allclose(values, b.values[name], rtol=0, atol=atol, err_msg=name)
+
+
+def test_lost_rows_stay_lost_and_seconds_go_on():
+    x, data, hidden = toy()
+    some = rows("upu", 3, data, hidden)
+    some[1] = replace(some[1], lr=1e30)
+    whole = fleet.train(some, CONFIG, x)
+    assert whole.diverged.tolist() == [-1, 10, -1]
+    state = interrupted(some, CONFIG, x, 30)
+    again = goes_on(some, CONFIG, x, state)
+    same(whole, again.log.curves())
+    assert again.optimisers["f"].descent.tolist()[1] == 0
+    seconds = again.log.curves().seconds
+    assert seconds[:3].tolist() == state.notes["log"]["seconds"]
+    assert (np.diff(seconds) > 0).all()
+    assert seconds[3] < seconds[2] + 60, "the time in between does not count"
+
+
+def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
+    x, data, hidden = toy()
+    some, config = rows("nnpu", 4, data, hidden), replace(CONFIG, keep="val_pa")
+    whole = Fleet(some, config, x)
+    whole.train()
+    for at in (10, 40):
+        again = goes_on(some, config, x, interrupted(some, config, x, at))
+        assert again.best is not None
+        for name, values in whole.best.state().items():
+            assert torch.equal(values, again.best.state()[name]), name
+
+
+def test_residual_networks_go_on_with_their_statistics(monkeypatch):
+    """Of PUe, whose first network only evaluates in the second phase."""
+    monkeypatch.setitem(networks.RESIDUAL, "mlp", lambda *given, **how: ResNet(*given, ((1, 8), (1, 16)), **how))
+    x, data, hidden = toy(n=200, features=3 * 8 * 8)
+    data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
+    x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
+    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="val_pa")
+    whole = Fleet(some, config, x)
+    whole.train()
+    for at in (3, 6):
+        again = goes_on(some, config, x, interrupted(some, config, x, at))
+        same(whole.log.curves(), again.log.curves())
+        assert whole.best is not None
+        assert again.best is not None
+        assert torch.equal(whole.best.kept["f.mean"], again.best.kept["f.mean"])
+
+
+def test_the_best_checkpoint_has_the_buffers_of_networks():
+    x, data, hidden = toy()
+    algorithm = Fleet(rows("nnpu", 2, data, hidden), CONFIG, x).algorithm
+    algorithm.f.register_buffer("mean", torch.zeros(2, 3))
+    best = Best(algorithm, "val_pa")
+    for step, value in enumerate(([0.5, 0.5], [0.7, 0.3])):
+        algorithm.f.mean.fill_(step + 1)
+        best.offer(step, Phase(), torch.tensor(value, dtype=torch.float64), torch.tensor([False, False]))
+    best.restore()
+    assert algorithm.f.mean.tolist() == [[2.0] * 3, [1.0] * 3]
+
+
+@pytest.mark.parametrize("what", ["seed", "config", "puarena", "torch", "device", "names", "shapes"])
+def test_a_foreign_state_is_refused_and_changes_nothing(what):
+    x, data, hidden = toy()
+    some = rows("nnpu", 2, data, hidden)
+    state = interrupted(some, CONFIG, x, 20)
+    here, config, tensors = some, CONFIG, dict(state.tensors)
+    if what == "seed":
+        here = rows("nnpu", 2, data, hidden, first_seed=7)
+    elif what == "config":
+        config = replace(CONFIG, batch_size=32)
+    elif what == "names":
+        tensors["stray"] = tensors.pop("log.lost_at")
+    elif what == "shapes":
+        tensors["log.lost_at"] = tensors["log.lost_at"][:1]
+    else:
+        state = State(tensors, state.notes | {what: "another"})
+    f = Fleet(here, config, x)
+    with pytest.raises(StateError):
+        f.restore(State(tensors, state.notes))
+    same(fleet.train(here, config, x), f.train())
+
+
+# -- results folders -------------------------------------------------------------------------------------------------
+
+
+class Told(Progress):
+    """Remembers what it is told; interrupts at the ``stop``-th record."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        super().__init__()
+        self.stop, self.records, self.said = stop, 0, []
+
+    def news(self, fleet, done):
+        super().news(fleet, done)
+        self.records += 1
+        if self.records == self.stop:
+            raise KeyboardInterrupt
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def go(out: Path, stop: int | None = None, spec: Spec = SPEC, **how) -> Told:
+    """Run a spec with a state at every record, to the end or to an interruption."""
+    told = Told(stop)
+    how = {"device": "cpu", "workers": 1, "checkpoint_every": 0} | how
+    if stop is None:
+        assert puarena.run(spec, out, progress=told, **how).failures == []
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            puarena.run(spec, out, progress=told, **how)
+    return told
+
+
+def curves(out: Path) -> pd.DataFrame:
+    """All stored values, but how long it took and in which fleet."""
+    frame = puarena.load(out).df().drop(columns=["seconds", "fleet"])
+    return frame.sort_values(["run", "step"]).reset_index(drop=True)
+
+
+def states(out: Path) -> list[Path]:
+    return sorted(out.glob("progress/*"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> pd.DataFrame:
+    out = tmp_path_factory.mktemp("whole")
+    told = go(out)
+    assert (told.records, told.said, states(out)) == (6 + 8, [], [])  # nnpu with nnpu-c, holistic-pu
+    return curves(out)
+
+
+@pytest.mark.parametrize("stop", [2, 8, 12])
+def test_interrupted_and_resumed(tmp_path, whole, stop):
+    told = go(tmp_path, stop)
+    (file,) = states(tmp_path)
+    assert told.steps_done < told.steps
+    told = go(tmp_path)
+    assert len(told.said) == 1
+    assert "goes on after" in told.said[0]
+    assert told.records == 14 - stop, "nothing is computed twice"
+    assert told.steps_done == told.steps
+    assert states(tmp_path) == [], file
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    assert (puarena.load(tmp_path).df().groupby("run")["seconds"].diff().dropna() > 0).all()
+
+
+PLUGIN = """
+import time
+from pathlib import Path
+from puarena.algorithms import Algorithm, logistic
+
+class Mine(Algorithm):
+    name, title, paper = "mine", "Mine", "a test"
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+
+    def on_epoch(self, phase, epoch, passes):
+        while epoch == 3 and Path({flag!r}).exists():
+            if Path({flag!r}).read_text() == "break":
+                raise RuntimeError("broken on purpose")
+            time.sleep(0.1)
+
+class Twin(Mine):
+    name, title = "twin", "Twin"
+"""
+
+
+@pytest.fixture
+def plugged(tmp_path) -> tuple[Spec, Path]:
+    """A spec of two fleets that stand still, or break, after three epochs while there is a flag."""
+    flag, plugin = tmp_path / "flag", tmp_path / "mine.py"
+    plugin.write_text(PLUGIN.format(flag=str(flag)))
+    return SPEC.override(algorithms=["mine", "twin"], plugins=[str(plugin)], splits=1), flag
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a group of processes")
+def test_killed_and_resumed(tmp_path, plugged):
+    """SIGKILL to a command and its two worker processes; the next run takes up what both kept."""
+    spec, flag = plugged
+    flag.write_text("wait")
+    (tmp_path / "spec.yaml").write_text(json.dumps(spec.to_dict()))
+    command = [sys.executable, "-m", "puarena", "run", tmp_path / "spec.yaml", "--out", tmp_path / "out"]
+    command += ["--device", "cpu", "--workers", "2", "--checkpoint-every", "0"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    process = subprocess.Popen(
+        [str(word) for word in command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        limit = time.monotonic() + 120
+        kept = (tmp_path / "out" / "progress").glob
+        while len(list(kept("[!.]*"))) < 2 and process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.02)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    flag.unlink()
+    assert Store.open(tmp_path / "out").done_runs() == set()
+    told = go(tmp_path / "out", spec=spec)
+    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert 0 < told.records < 12
+    assert states(tmp_path / "out") == [], "what was being written is gone, too"
+    go(tmp_path / "whole", spec=spec)
+    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
+
+
+def test_a_fleet_that_broke_goes_on(tmp_path, plugged):
+    spec, flag = plugged
+    flag.write_text("break")
+    outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=1, checkpoint_every=0)
+    assert {failure.reason.split(" (")[0] for failure in outcome.failures} == {"RuntimeError: broken on purpose"}
+    assert {file.stem for file in states(tmp_path / "out")} == {failure.fleet for failure in outcome.failures}
+    flag.unlink()
+    told = go(tmp_path / "out", spec=spec)
+    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert told.records < 12
+    assert Store.open(tmp_path / "out").failures() == []
+    go(tmp_path / "whole", spec=spec)
+    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
+
+
+def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
+    spec = SPEC.override(algorithms=["nnpu", "nnpu-c"])
+    assert go(tmp_path / "whole", spec=spec).records == 2 * 6
+    for stop in (6, 8):  # at the end of the first part, in the second
+        go(tmp_path / str(stop), stop, spec)
+        told = go(tmp_path / str(stop), spec=spec)
+        # A finished part is kept by the states of the next: at its end the last state is that of the record before.
+        assert told.records == 2 * 6 - stop + (stop == 6)
+        assert told.steps_done == told.steps == 4 * 60
+        pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / str(stop)), check_exact=True)
+
+
+def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
+    go(tmp_path, 3)
+    (file,) = states(tmp_path)
+    content, store, runs = file.read_bytes(), Store.open(tmp_path), make_plan(SPEC).runs
+    place = resume.Place(file.parent, store.spec_hash)
+    with safe_open(file, framework="pt") as opened:
+        marks = opened.metadata()
+    for key in ("format", "puarena", "torch", "device", "spec"):
+        save_file(load_file(file), file, marks | {key: "other"})
+        said: list[str] = []
+        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert said == [f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"]
+        assert not file.exists()
+        file.write_bytes(content)
+    for damaged in (b"", content[:100], content[:-100]):
+        file.write_bytes(damaged)
+        said = []
+        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert said == [f"'{file}' is damaged; its runs start anew"]
+        assert not file.exists()
+    file.write_bytes(content[:-100])
+    assert go(tmp_path).records == 14
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+
+
+def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
+    """As if the program had changed under the same version."""
+    go(tmp_path, 3)
+    (file,) = states(tmp_path)
+    with safe_open(file, framework="pt") as opened:
+        marks = opened.metadata()
+    tensors = load_file(file)
+    tensors["0/stray"] = tensors.pop("0/log.lost_at")
+    save_file(tensors, file, marks)
+    with pytest.warns(UserWarning, match="training starts anew: its tensors have other names"):
+        go(tmp_path)
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+
+
+def test_fleets_of_other_sizes(tmp_path, whole):
+    """A state of a fleet that was halved since gives way to those of the halves; --fleet-size is obeyed."""
+    go(tmp_path, 2)
+    (large,) = states(tmp_path)
+    content = large.read_bytes()
+    told = go(tmp_path, 2, max_runs=2)
+    assert "has 4 runs, and a fleet may have 2" in told.said[0]
+    (small,) = states(tmp_path)
+    large.write_bytes(content)
+    os.utime(large, (1, 1))
+    told = go(tmp_path)
+    assert len(told.said) == 1
+    assert told.records == 14 + 6 - 2  # one fleet more
+    assert states(tmp_path) == [], small
+    frame = curves(tmp_path)
+    assert frame["run"].equals(whole["run"])
+    np.testing.assert_allclose(frame["test_auc"], whole["test_auc"], atol=1e-4)
+
+
+def test_states_of_runs_that_are_done_go_silently(tmp_path):
+    go(tmp_path, 2)
+    (file,) = states(tmp_path)
+    content = file.read_bytes()
+    go(tmp_path)
+    file.write_bytes(content)
+    assert go(tmp_path).said == []
+    assert states(tmp_path) == []
+
+
+def test_a_full_disk_does_not_end_the_training(tmp_path, whole, monkeypatch):
+    def full(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(resume, "save_file", full)
+    with pytest.warns(UserWarning, match=r"the disk is full.*training goes on"):
+        go(tmp_path)
+    assert states(tmp_path) == []
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+
+
+def test_states_are_rare(tmp_path):
+    go(tmp_path, 10, checkpoint_every=resume.EVERY)
+    assert not (tmp_path / "progress").exists()
+    with pytest.raises(puarena.UserError, match="every -1 seconds"):
+        puarena.run(SPEC, tmp_path, device="cpu", checkpoint_every=-1)
+    assert experiments.run.__defaults__[-1] == resume.EVERY
+
+
+def test_what_reads_results_does_not_see_states(tmp_path):
+    from puarena.bench.status import standing
+    from puarena.store.merge import merge
+
+    go(tmp_path / "a", 8)
+    store = Store.open(tmp_path / "a")
+    found = standing(store)
+    assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
+    assert len(store.begun_runs()) == 2
+    go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    assert not (tmp_path / "both" / "progress").exists()
+    assert len(states(tmp_path / "a")) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device (make test-gpu)")
+@pytest.mark.parametrize("name", ["nnpu", "p3mix-e", "holistic-pu"])
+@pytest.mark.parametrize("at", [10, 20, 50])
+def test_resumed_on_a_gpu(name, at):
+    x, data, hidden = toy()
+    some = rows(name, 5, data, hidden)
+    config = replace(CONFIG, device="cuda", batch_size=128)
+    state = interrupted(some, config, x, at)
+    assert {tensor.device.type for tensor in state.tensors.values()} == {"cpu"}
+    assert state.notes["device"] == made_by("cuda")["device"]
+    same(fleet.train(some, config, x), goes_on(some, config, x, state).log.curves(), atol=1e-6)

@@ -1,0 +1,174 @@
+"""Where an experiment stands: the tree, what is running, and watching it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import puarena
+from puarena.bench import beacon, status
+from puarena.bench.plan import Plan, group, make_plan
+from puarena.bench.progress import Progress
+from puarena.bench.spec import Spec
+from puarena.cli import app
+from puarena.store.folder import Store
+from results import curves
+
+SPEC = Spec(
+    problems=[{"dataset": "digits", "cases": [1, 2]}], algorithms=["upu", "nnpu"], splits=2, configs=2, steps=20
+)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(SPEC)
+
+
+@pytest.fixture
+def store(tmp_path: Path, plan: Plan) -> Store:
+    return Store.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
+
+
+def runs_of(plan: Plan, algorithm: str, case: int) -> list[str]:
+    return [run.run_id for run in plan.runs if (run.algorithm, run.problem.case) == (algorithm, case)]
+
+
+def write(store: Store, fleet: str, runs: list[str], **fixed: Any) -> None:
+    frame = curves(fleet, runs=len(runs), **fixed)
+    store.write_shard(fleet, frame.assign(run=[runs[int(run.split("-")[1])] for run in frame["run"]]))
+
+
+def text_of(store: Store) -> str:
+    out = io.StringIO()
+    status.show(store, Console(file=out, width=100))
+    return out.getvalue()
+
+
+def note(store: Store, runs: list[str], host: str | None = None, pid: int | None = None) -> Path:
+    file = store.path / f".running-{host}-{pid}.json"
+    content = {"host": host or platform.node(), "pid": os.getpid() if pid is None else pid, "fleets": {"f": runs}}
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_tree(store: Store, plan: Plan) -> None:
+    upu, nnpu, second = runs_of(plan, "upu", 1), runs_of(plan, "nnpu", 1), runs_of(plan, "upu", 2)
+    write(store, "a", upu)
+    write(store, "b", nnpu[:1], status="diverged at step 300")
+    write(store, "c", nnpu[1:2], status="diverged at step 100")
+    store.write_failure("d", nnpu[2:3], "RuntimeError: [red]boom[/red]")
+    note(store, second[:3])
+    found = status.standing(store)
+    assert found.counts == {"planned": 16, "done": 4, "failed": 3, "missing": 9}
+    assert found.counts == store.status(plan.run_ids)
+    assert (found.count("running"), found.count("missing"), found.over) == (3, 6, False)
+    lines = text_of(store).splitlines()
+    assert lines[0] == "planned 16  done 4  failed 3  missing 9  (3 of them running)"
+    assert lines[1].endswith("digits, case 1, OS, rate 0.3, prior 0.5: 4 of 8 done")
+    assert lines[2].endswith("upu   4 of 4 done")
+    assert lines[3].endswith("nnpu  0 of 4 done, 3 failed, 1 missing")
+    assert lines[4].endswith("failed: RuntimeError: [red]boom[/red]")
+    assert lines[5].endswith("failed: 2 x diverged at steps 100 to 300")
+    assert lines[6].endswith("digits, case 2, OS, rate 0.3, prior 0.5: 0 of 8 done")
+    assert lines[7].endswith("upu   0 of 4 done, 3 running, 1 missing")
+    assert lines[8].endswith("nnpu  0 of 4 done, 4 missing")
+    assert len(lines) == 9
+
+
+def test_reasons() -> None:
+    assert status.grouped(["b", "a", "b"]) == ["2 x b", "a"]
+    assert status.grouped(["diverged at step 5"]) == ["diverged at step 5"]
+    assert status.grouped([]) == []
+
+
+def test_a_failed_fleet_that_is_tried_again_is_running(store: Store, plan: Plan) -> None:
+    runs = runs_of(plan, "upu", 1)
+    store.write_failure("d", runs, "boom")
+    note(store, runs)
+    assert (status.standing(store).count("failed"), status.standing(store).count("running")) == (0, 4)
+
+
+def test_what_is_stale_is_not_running(store: Store, plan: Plan) -> None:
+    runs = runs_of(plan, "upu", 1)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    file = note(store, runs, pid=ended.pid)
+    if os.name != "nt":
+        assert beacon.running(store.path) == set()
+    file.unlink()
+    file = note(store, runs, host="elsewhere", pid=1)
+    assert beacon.running(store.path) == set(runs)
+    long_ago = time.time() - 2 * beacon.STALE
+    os.utime(file, (long_ago, long_ago))
+    assert beacon.running(store.path) == set()
+    file.write_text("half of a fi")
+    assert beacon.running(store.path) == set()
+    with beacon.Beacon(store.path):
+        assert not file.exists()
+
+
+def test_a_run_tells_what_it_trains(tmp_path: Path) -> None:
+    seen = []
+
+    class Watch(Progress):
+        def news(self, fleet: Any, done: int) -> None:
+            super().news(fleet, done)
+            seen.append(({run.run_id for run in fleet.runs}, beacon.running(tmp_path)))
+
+    puarena.run(SPEC.override(algorithms=["upu"], cases=[1]), out=tmp_path, device="cpu", progress=Watch())
+    assert seen
+    assert all(mine <= told for mine, told in seen)
+    assert beacon.running(tmp_path) == set()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_beacon_never_breaks_a_run(tmp_path: Path, plan: Plan) -> None:
+    with beacon.Beacon(tmp_path / "no folder") as light:
+        fleet = group(plan.runs, 64)[0]
+        light.trains(fleet)
+        light.ended(fleet)
+
+
+def test_watch_ends_when_all_is_done(store: Store, plan: Plan) -> None:
+    write(store, "a", plan.run_ids[:10])
+    out = io.StringIO()
+    later = threading.Timer(0.3, lambda: write(store, "b", plan.run_ids[10:]))
+    later.start()
+    found = status.watch(store, every=0.05, console=Console(file=out, width=100, force_terminal=True))
+    later.join()
+    assert found.over
+    assert found.counts == {"planned": 16, "done": 16, "failed": 0, "missing": 0}
+    assert "done 10" in out.getvalue()
+    assert "done 16" in out.getvalue()
+
+
+def test_watch_ends_on_an_interrupt(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(status.time, "sleep", interrupted)
+    done = CliRunner().invoke(app, ["status", str(store.path), "--watch"])
+    assert done.exit_code == 0, done.output
+    assert "missing 16" in done.stdout
+
+
+def test_command(store: Store, plan: Plan) -> None:
+    write(store, "a", plan.run_ids[:10])
+    note(store, plan.run_ids[10:11])
+    done = CliRunner().invoke(app, ["status", str(store.path), "--json"])
+    assert json.loads(done.stdout) == {"planned": 16, "done": 10, "failed": 0, "missing": 6}
+    assert "planned 16  done 10" in CliRunner().invoke(app, ["status", str(store.path)]).stdout
+    wrong = CliRunner().invoke(app, ["status", str(store.path / "no")])
+    assert (wrong.exit_code, "there is no results folder" in wrong.stderr) == (2, True)

@@ -1,0 +1,45 @@
+"""The examples run, and what the docstrings promise is true."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("own_table.py", ["estimated prior", "of the rows change sides", "accuracy on the unlabeled rows"]),
+        ("choosing_without_negatives.py", ["rank", "chosen: ", "true accuracy", "scikit-learn's search"]),
+        ("adding_a_method.py", ["nnpu: accuracy", "soft-pu: accuracy"]),
+    ],
+)
+def test_examples(name, words):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, "50"], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        assert word in done.stdout
+
+
+def test_every_example_is_tested():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "own_table.py", "choosing_without_negatives.py", "adding_a_method.py",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [f"puarena.practice.{name}" for name in ("estimator", "search", "scoring")])
+def test_docstrings(module):
+    result = doctest.testmod(import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,191 @@
+"""Our numbers beside published ones."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report.compare import (
+    Comparison,
+    compare,
+    comparison_to_csv,
+    comparison_to_markdown,
+    overview,
+    read_published,
+    show_comparison,
+    slug,
+)
+from puarena.report.table import ORDER
+from puarena.store.folder import Store
+from results import curves, records
+
+LETTER = {"dataset": "letter", "case": 1}
+
+
+def letter(metric: str = "accuracy", criterion: str = "pa") -> dict[str, tuple[float, float]]:
+    """What is published about letter."""
+    return {k[5]: v for k, v in read_published().items() if (k[0], k[6], k[7]) == ("letter", metric, criterion)}
+
+
+def test_the_published_numbers() -> None:
+    found = read_published()
+    assert len(found) == 1380 == 4 * 23 * 5 * 3
+    assert found["letter", 1, "os", 0.3, 0.5, "nnpu", "accuracy", "pa"] == (85.13, 0.46)
+    assert found["usps", 1, "os", 0.3, 0.5, "vpu-c", "accuracy", "pa"] == (92.92, 0.07)
+    plain = {key[5] for key in found if not key[5].endswith("-c") or key[5] == "p3mix-c"}
+    assert len(plain) == 17
+    assert plain <= set(ORDER)  # every name is one of ours
+    assert {key[5] for key in found} - plain == {f"{a}-c" for a in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")}
+    assert (slug("Count Loss"), slug("nnPU-GA", True)) == ("count-loss", "nnpu-ga-c")
+
+
+def only(source: pd.DataFrame, **options: Any) -> Comparison:
+    (found,) = compare(source, **options)
+    return found
+
+
+def test_differences_and_ranking() -> None:
+    theirs = letter()
+    source = records({name: mean / 100 + 0.01 for name, (mean, _) in theirs.items()}, **LETTER)
+    found = only(source, metrics="accuracy", criteria="pa")
+    assert found.spearman == pytest.approx(1)
+    assert len(found.lines) == 23
+    assert [line.algorithm for line in found.lines][:4] == ["upu", "upu-c", "nnpu", "nnpu-c"]
+    for line in found.lines:
+        assert line.difference == pytest.approx(1)
+        assert line.in_errors == pytest.approx(1 / theirs[line.algorithm][1])
+        assert line.n == 3
+    assert "Spearman correlation of the ranking 1.00 (n = 23)" in found.verdict
+    assert "mean difference +1.00 points" in found.verdict
+    near = sum(1 / error <= 2 for _, error in theirs.values())
+    assert f"{near} of 23 within two published standard errors" in found.verdict
+    turned = records({name: -mean / 100 for name, (mean, _) in theirs.items()}, **LETTER)
+    assert only(turned, metrics="accuracy", criteria="pa").spearman == pytest.approx(-1)
+
+
+def test_which_profile_compares_with_what() -> None:
+    means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.9}
+    released = records({f"{name}@released": mean for name, mean in means.items()}, profile="released", **LETTER)
+    both = pd.concat([records(means, **LETTER), released])
+    found = compare(both, metrics="accuracy")
+    pairs = {(item.profile, item.criterion, item.published_criterion) for item in found}
+    assert pairs == {
+        ("definition", "pa", "pa"),
+        ("definition", "pauc", "pauc"),
+        ("definition", "oa", "oa"),
+        ("released", "pa-released", "pa"),
+        ("released", "pauc", "pauc"),
+        ("released", "oa", "oa"),
+    }
+    (mine,) = [item for item in found if item.criterion == "pa-released"]
+    assert {line.algorithm: line.published for line in mine.lines} == {
+        name: letter()[name][0] for name in ("upu", "nnpu", "vpu")
+    }
+    assert "PA released (published as PA), profile released" in mine.title
+    assert "profile 'definition'" in overview(found)
+    assert "profile 'released'" in overview(found)
+
+
+def test_only_the_published_problems_compare() -> None:
+    means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.9}
+    others: list[dict[str, Any]] = [{"case": 2}, {"setting": "ts"}, {"rate": 0.1}, {"prior": 0.3}, {"prior": math.nan}]
+    source = pd.concat([records(means, **(LETTER | other)) for other in others])
+    with pytest.raises(UserError, match=r"nothing to compare: published are case 1 OS rate 0\.3 prior 0\.5"):
+        compare(source)
+    with pytest.raises(UserError, match="published are cifar10, imagenette, letter, usps, and the results are of d"):
+        compare(records(means))
+    with pytest.raises(UserError, match="no such problem, algorithm and criterion"):
+        compare(records({"mine": 0.5}, **LETTER))
+    with pytest.raises(UserError, match="no results yet"):
+        compare(records(means)[:0])
+
+
+def test_too_few_for_a_ranking() -> None:
+    found = only(records({"upu": 0.7, "nnpu": 0.8}, **LETTER), metrics="accuracy", criteria="pa")
+    assert math.isnan(found.spearman)
+    assert "needs 3 algorithms, and there are 2" in found.verdict
+    assert "no ranking" in overview([found])
+    tied = only(records(dict.fromkeys(("upu", "nnpu", "vpu"), 0.7), **LETTER), metrics="accuracy", criteria="pa")
+    assert "all 3 algorithms are tied" in tied.verdict
+
+
+HEAD = "dataset,case,algorithm,calibrated,test_metric,criterion,mean,error"
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(
+        f"{HEAD},setting,rate,prior\nd,1,uPU,0,accuracy,pa,70.5,0.5,ts,0.1,0.4\nd,1,uPU,1,accuracy,pa,60,,ts,0.1,0.4\n"
+        "d,1,My Method,0,accuracy,pa,75,0,ts,0.1,0.4\n"
+    )
+    means = {"upu": 0.71, "upu-c": 0.61, "my-method": 0.7}
+    found = only(records(means, setting="ts", rate=0.1, prior=0.4), published=file)
+    assert [line.algorithm for line in found.lines] == ["upu", "upu-c", "my-method"]
+    upu, calibrated, mine = found.lines
+    assert upu.in_errors == pytest.approx(1)
+    assert math.isnan(calibrated.in_errors)
+    assert math.isnan(mine.in_errors)  # a published error of zero measures nothing
+    assert "1 of 1 within" in found.verdict
+    for text, words in (
+        ("a,b\n1,2\n", "has no column dataset, case"),
+        (f"{HEAD}\nd,one,uPU,0,accuracy,pa,70,1\n", "line 2 of .* cannot be understood"),
+        (f"{HEAD}\nd,1,uPU,0,accuracy,pa\n", "line 2 of .* cannot be understood"),
+        ("", "has no column"),
+    ):
+        file.write_text(text)
+        with pytest.raises(UserError, match=words):
+            compare(records(means), published=file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="not a CSV file"):
+        compare(records(means), published=file)
+    with pytest.raises(UserError, match="cannot read"):
+        compare(records(means), published=tmp_path / "none.csv")
+
+
+def test_forms(tmp_path: Path) -> None:
+    found = compare(records({"upu": 0.7, "nnpu": 0.8, "vpu-c": 0.9}, **LETTER), metrics=["accuracy", "auc"])
+    assert [(item.metric, item.criterion) for item in found] == [
+        (metric, criterion) for metric in ("accuracy", "auc") for criterion in ("pa", "pauc", "oa")
+    ]
+    text = comparison_to_csv(found, tmp_path / "c.csv")
+    assert (tmp_path / "c.csv").read_text(encoding="utf-8") == text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 6 * 3
+    row = next(row for row in rows if (row["algorithm"], row["metric"], row["criterion"]) == ("nnpu", "accuracy", "pa"))
+    assert (row["published"], row["published_error"], row["profile"], row["n"]) == ("85.13", "0.46", "definition", "3")
+    assert float(row["difference"]) == pytest.approx(80 - 85.13)
+    assert float(row["in_errors"]) == pytest.approx((80 - 85.13) / 0.46)
+    assert -1 <= float(row["spearman"]) <= 1
+    markdown = comparison_to_markdown(found, tmp_path / "c.md")
+    assert "| nnpu | 80.00 ± 0.47 | 85.13 ± 0.46 | -5.13 | -11.2 |" in markdown
+    assert "Accuracy by PA, profile definition" in markdown
+    shown = io.StringIO()
+    show_comparison(found, Console(file=shown, width=120))
+    assert "80.00 ± 0.47" in shown.getvalue()
+    assert "median Spearman correlation" in shown.getvalue()
+
+
+def test_command(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "out", {"name": "x"}, "abc")
+    store.write_shard("a", curves("a", algorithm="nnpu", dataset="letter", setting="os"))
+    options = ["--metric", "auc", "--markdown", str(tmp_path / "c.md"), "--csv", str(tmp_path / "c.csv")]
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "out"), *options])
+    assert done.exit_code == 0, done.output
+    assert "published" in done.stdout
+    assert "nnpu" in (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert len((tmp_path / "c.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3
+    other = Store.create(tmp_path / "other", {"name": "x"}, "abc")
+    other.write_shard("a", curves("a"))
+    wrong = CliRunner().invoke(app, ["compare", str(other.path)])
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+    assert "nothing to compare" in wrong.stderr

@@ -1,0 +1,208 @@
+"""Figures: right numbers in every chart, files of every kind, and a reason where there are too few results."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report import select
+from puarena.report.charts import (
+    TooFewError,
+    curve_rows,
+    label_shift,
+    learning_curves,
+    overall,
+    ranks,
+    regret,
+    training_time,
+)
+from puarena.report.evidence import evidence, labeled
+from puarena.report.figures import figures, save, write_figures
+from puarena.store.folder import Store
+from results import curves, frame
+
+
+def source(methods: dict[str, float], datasets: int = 5, splits: int = 2, **fixed: Any) -> pd.DataFrame:
+    """Two configurations with three records: PA finds the best, PAUC loses two points, OA one."""
+    rows = []
+    for d in range(datasets):
+        for split in range(splits):
+            for k, (algorithm, level) in enumerate(methods.items()):
+                for config in (0, 1):
+                    for i, step in enumerate((0, 100, 200, 300)):
+                        accuracy = level + 0.01 * i - 0.1 * config
+                        values = {"test_accuracy": accuracy, "test_auc": accuracy, "test_f1": accuracy}
+                        values |= {"val_pa": accuracy, "val_pauc": float(i == 1), "val_oa": float(i == 2)}
+                        who = {"dataset": f"d{d}", "algorithm": algorithm, "split": split, "config": config}
+                        rows.append(who | {"step": step, "seconds": (1 + k) * step / 100, **values, **fixed})
+    return frame([row | {"run": f"{row['dataset']}{row['algorithm']}{row['split']}{row['config']}"} for row in rows])
+
+
+METHODS = {"pn-oracle": 0.9, "upu": 0.6, "nnpu": 0.7, "nnpu-c": 0.8}
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    return evidence(source(METHODS), ["pa", "pauc", "oa"])
+
+
+def data(chart: Any) -> pd.DataFrame:
+    """Everything a chart draws."""
+    return pd.concat([pd.DataFrame(rows) for rows in chart.to_dict()["datasets"].values()])
+
+
+def test_overall(found: Any) -> None:
+    drawn = data(overall(found.selection, ["accuracy", "auc"])).set_index(["metric", "method", "criterion"])
+    assert len(drawn) == 2 * 4 * 3
+    assert drawn.loc[("Accuracy", "upu", "PA"), "value"] == pytest.approx(63)
+    assert drawn.loc[("AUC", "upu", "PAUC"), "value"] == pytest.approx(61)
+    assert set(drawn["problems"]) == {5}
+
+
+def test_a_method_without_all_problems_is_not_in_a_mean() -> None:
+    rows = source(METHODS, datasets=3)
+    rows = rows[~((rows["algorithm"] == "upu") & (rows["dataset"] == "d0"))]
+    assert set(data(overall(labeled(select(rows, ["pa"]))))["method"]) == {"pn-oracle", "nnpu", "nnpu-c"}
+
+
+def test_regret(found: Any) -> None:
+    drawn = data(regret(found.selection, found.best)).set_index(["against", "method", "criterion"])["value"]
+    best, oa = "against the best checkpoint", "against OA"
+    for method in METHODS:
+        assert drawn[(best, method, "PA")] == pytest.approx(0)
+        assert drawn[(best, method, "PAUC")] == pytest.approx(2)
+        assert drawn[(best, method, "OA")] == pytest.approx(1)
+        assert drawn[(oa, method, "PA")] == pytest.approx(-1)
+        assert drawn[(oa, method, "PAUC")] == pytest.approx(1)
+        assert (oa, method, "OA") not in drawn.index
+
+
+def test_ranks(found: Any) -> None:
+    drawn = data(ranks(found.selection))
+    assert dict(drawn[["method", "rank"]].dropna().values.tolist()) == {"nnpu-c": 1, "nnpu": 2, "upu": 3}
+    # 2.343 sqrt(3 * 4 / (6 * 5)) = 1.48 (Demšar 2006, table 5): neighbors cannot be told apart
+    assert drawn[["from", "to"]].dropna().values.tolist() == [["nnpu-c", "nnpu"], ["nnpu", "upu"]]
+    title = " ".join(ranks(found.selection).to_dict()["title"]["text"])
+    assert "critical difference 1.48" in title
+    assert "n = 5 problems" in title
+
+
+def test_ranks_over_splits_where_problems_are_few() -> None:
+    few = labeled(select(source(METHODS, datasets=2, splits=3), ["pa"]))
+    assert "n = 6 splits of problems" in ranks(few).to_dict()["title"]["text"][0]
+    with pytest.raises(TooFewError, match="needs 5 blocks, and there are 4"):
+        ranks(labeled(select(source(METHODS, datasets=2, splits=2), ["pa"])))
+    with pytest.raises(TooFewError, match="3 algorithms"):
+        ranks(labeled(select(source({"upu": 0.5, "nnpu": 0.6}), ["pa"])))
+
+
+def test_time(found: Any) -> None:
+    spec = training_time(found.selection, found.seconds).to_dict()
+    sets = [pd.DataFrame(rows) for rows in spec["datasets"].values()]
+    everyone = next(rows for rows in sets if len(rows) == 4).set_index("method")
+    assert everyone.loc["nnpu", "seconds"] == pytest.approx(9)
+    assert everyone.loc["nnpu", "value"] == pytest.approx(73)
+    front = spec["datasets"][spec["layer"][0]["data"]["name"]]
+    assert [row["method"] for row in front] == ["upu", "nnpu", "nnpu-c"]  # slower, but better each time
+    with pytest.raises(TooFewError, match="training time"):
+        training_time(found.selection, found.seconds.assign(seconds=math.nan))
+
+
+def test_label_shift() -> None:
+    parts = []
+    for rate in (0.1, 0.5):
+        parts.append(source({"nnpu": 0.7 - rate / 10, "nnpu-c": 0.7}, datasets=1, splits=3, rate=rate))
+        parts.append(source({"nnpu": 0.75}, datasets=1, splits=3, rate=rate, setting="ts"))
+    parts.append(source({"lbe": 0.6}, datasets=1, rate=0.5))  # only one-sample: no panel
+    found = labeled(select(pd.concat(parts), ["pa"]))
+    drawn = data(label_shift(found)).set_index(["panel", "series", "percent"])
+    assert len(drawn) == 6
+    assert drawn.loc[("nnpu", "OS", 50), "mean"] == pytest.approx(68)
+    assert drawn.loc[("nnpu", "OS calibrated", 50), "mean"] == pytest.approx(73)
+    assert drawn.loc[("nnpu", "TS", 10), "mean"] == pytest.approx(78)
+    with pytest.raises(TooFewError, match="label-shift"):
+        label_shift(found[found["setting"] == "os"])
+
+
+def test_learning_curves_pass_through_what_was_selected(found: Any) -> None:
+    rows = curve_rows(found, "accuracy")
+    marks = rows[rows["criterion"].notna()].set_index(["panel", "criterion"])
+    assert marks.loc[("upu", "PA"), "step"] == 300
+    assert marks.loc[("upu", "OA"), "step"] == 200
+    lines = rows[rows["criterion"].isna()].set_index(["panel", "split", "config", "step"])["value"]
+    for mark in marks.reset_index().itertuples():
+        assert lines[(mark.panel, mark.split, mark.config, mark.step)] == pytest.approx(mark.value)
+    assert learning_curves(rows).to_dict()["facet"]["field"] == "panel"
+
+
+def test_curves_are_thinned() -> None:
+    rows = [{"config": 0, "step": s, "val_pa": float(s == 777), "run": "r"} for s in range(1, 1001)]
+    found = evidence(frame(rows), ["pa"], points=50).curves
+    assert 50 <= len(found) <= 53
+    assert {1, 777, 1000} <= set(found["step"])
+
+
+def test_names_of_users_and_unknown_priors() -> None:
+    found = evidence(source({"a'b<script>": 0.5, 'c"d': 0.6}, prior=math.nan), ["pa"])
+    assert len(found.curves) == 2 * 5 * 2 * 4  # configuration 0 of each split; an unknown prior is itself
+    assert any("a'b<script>" in str(row) for row in overall(found.selection).to_dict()["datasets"].values())
+
+
+@pytest.mark.parametrize("kind, start", [("svg", b"<svg"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
+def test_files(kind: str, start: bytes, found: Any, tmp_path: Path) -> None:
+    save(ranks(found.selection), tmp_path / "new" / f"f.{kind}")
+    assert (tmp_path / "new" / f"f.{kind}").read_bytes().startswith(start)
+
+
+def test_files_that_cannot_be_written(found: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write"):
+        save(ranks(found.selection), tmp_path / "file" / "f.svg")
+    with pytest.raises(UserError, match="'gif'"):
+        save(ranks(found.selection), tmp_path / "f.gif")
+
+
+def test_all_of_them(tmp_path: Path) -> None:
+    written, missing = write_figures(source(METHODS), tmp_path, ["svg"], ["accuracy"], ["pa"])
+    names = ["overall", "ranks-accuracy-pa", "regret-accuracy", "time-accuracy-pa", "learning-curves-accuracy"]
+    assert sorted(path.stem for path in written) == sorted(names)
+    assert list(missing) == ["label-shift"]
+    assert all(
+        figure.chart is None and figure.reason
+        for figure in figures(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
+        if figure.name in {"overall", "ranks", "time", "label-shift"}
+    )
+
+
+def test_command(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "out", {"name": "n"}, "abc")
+    for name in ("upu", "nnpu"):
+        store.write_shard(name, curves(name, algorithm=name, selectable=True))
+    options = ["--out", str(tmp_path / "figures"), "--format", "svg", "--metric", "auc", "--criterion", "pa"]
+    result = CliRunner().invoke(app, ["figures", str(store.path), *options])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "figures" / "regret-auc.svg").is_file()
+    assert "left out ranks: " in result.output
+    result = CliRunner().invoke(app, ["figures", str(store.path), "--out", "x", "--format", "gif"])
+    assert result.exit_code == 2
+
+
+def test_importing_the_report_is_light() -> None:
+    code = "import puarena.report, sys; print([m for m in ('altair', 'vl_convert', 'torch') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_numbers_are_finite() -> None:
+    chart = overall(labeled(select(source(METHODS, val_oa=math.nan), ["pa", "oa"])))
+    assert np.isfinite(data(chart)["value"]).all()

@@ -1,0 +1,190 @@
+"""The page: whole, self-contained, and safe with any name."""
+
+from __future__ import annotations
+
+import json
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puarena.errors import UserError
+from puarena.report import write_page
+from puarena.report.export import export
+from puarena.report.page_data import embed
+from puarena.store.folder import Store
+from results import ALL, HOSTILE, curves, records
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Reads a page: text, tags and attributes; complains about tags that do not match."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" not in self.open:
+            self.text += data
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    spec = {"name": "demo", "title": f"Title {HOSTILE}", "description": "</pre><script>boo()</script>"}
+    store = Store.create(tmp_path / "out", spec, "abc")
+    store.write_shard("a", curves("a", algorithm=HOSTILE, dataset="d<b>"))
+    store.write_shard("b", curves("b", algorithm="nnpu-c", dataset="d<b>", status="diverged at step 100"))
+    store.write_failure("c", ["c-0"], "out of <i>memory</i>")
+    return store
+
+
+def test_page(store: Store, tmp_path: Path) -> None:
+    write_page(store.path, tmp_path / "page.html")
+    page = Page(tmp_path / "page.html")
+    words = " ".join(page.text.split())
+    assert not any(tag in {"iframe", "img", "boo"} for tag, _ in page.tags)
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "data"}, {}, {}]  # the data, Vega, and the page's own
+    assert not any("boo()" in script or HOSTILE[:8] in script for script in page.scripts[:1])
+    assert json.loads(page.scripts[0])["methods"][0]["label"] in {HOSTILE, "nnpu-c"}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    for expected in (
+        f"Title {HOSTILE}",
+        HOSTILE,
+        "</pre><script>boo()</script>",
+        "d<b>, case 1",
+        "out of <i>memory</i>",
+        "diverged at step 100",
+        "2 of 4 runs diverged",
+        '"name": "demo"',
+        "proxy accuracy",
+        "oracle accuracy",
+        "calibrated",
+        "pn-oracle",
+        "torch",
+    ):
+        assert expected in words
+    assert "PA released" not in words
+
+
+def test_nothing_is_fetched(store: Store, tmp_path: Path) -> None:
+    write_page(store, tmp_path / "page.html")
+    page = Page(tmp_path / "page.html")
+    links = [
+        value or "" for _, attributes in page.tags for name, value in attributes.items() if name in {"src", "href"}
+    ]
+    assert links
+    assert all(link.startswith("#") or link == "data:," for link in links)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "default-src 'none'" in text  # the browser itself forbids requests
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert len(text.encode()) < 1_500_000
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_table_of_the_page(tmp_path: Path) -> None:
+    source = records(ALL).assign(status="ok", device="cpu", version="0", torch="2", prior=math.nan)
+    write_page(source, tmp_path / "page.html", metrics=["auc"], criteria=["oa", "pa-released"])
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = Page(tmp_path / "page.html")
+    assert text.count('<td class="best">90.00 ± 0.47</td>') == 4  # two tied methods, two columns
+    assert 'class="best">95.00' not in text
+    assert sum(attributes.get("class") == "calibrated" for _, attributes in page.tags) == 1
+    assert sum(attributes.get("class") == "frame" for _, attributes in page.tags) == 2
+    assert "PA released" in page.text
+    assert "PAUC, proxy AUC" not in page.text
+    assert "no run diverged" in page.text
+
+
+def test_the_data_of_the_page(tmp_path: Path) -> None:
+    source = records(ALL).assign(status="ok", device="cpu", version="0", torch="2", prior=math.nan)
+    write_page(source, tmp_path / "page.html", error="std", algorithms=["upu", "nnpu-c", "pn-oracle"])
+    data = json.loads(Page(tmp_path / "page.html").scripts[0])
+    assert [method["label"] for method in data["methods"]] == ["upu", "nnpu-c", "pn-oracle"]
+    assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "frame"]
+    assert data["problems"][0]["prior"] is None
+    cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
+    assert cells[0][0][0] == [70, 1, 3]  # mean, error and n of upu by PA
+    assert data["about"]["upu"]["paper"]
+    assert data["about"]["nnpu-c"]["calibrated"] is True
+    assert len(data["picks"]) == 3 * 3 * 3
+    assert {figure["id"] for figure in data["figures"] if not figure["charts"]} == {"ranks", "label-shift", "time"}
+    assert all(figure["charts"] or figure["reason"] for figure in data["figures"])
+
+
+@pytest.mark.parametrize("text", ["</script><script>", "<!--", "a\u2028b\u2029", "&lt;", '"\\'])
+def test_data_cannot_leave_its_element(text: str) -> None:
+    made = embed({text: [text, math.nan, math.inf, 1.0, 0.123456789]})
+    assert not set(made) & set("<>&\u2028\u2029")
+    assert json.loads(made) == {text: [text, None, None, 1, 0.123457]}
+
+
+def test_nothing_could_be_selected(tmp_path: Path) -> None:
+    source = records(ALL).assign(status="ok", device="cpu", version="0", torch="2")
+    source = source.assign(val_pa=math.nan, val_pauc=math.nan, val_oa=math.nan)
+    write_page(source, tmp_path / "page.html")
+    page = Page(tmp_path / "page.html")
+    data = json.loads(page.scripts[0])
+    assert data["picks"] == []
+    assert not any(figure["charts"] for figure in data["figures"])
+    assert "Not a number" in page.text
+
+
+def test_page_of_a_summary(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "out", {"name": "n"}, "abc")
+    for name in ("upu", "nnpu"):
+        store.write_shard(name, curves(name, records=30, algorithm=name))
+    export(store, tmp_path / "small.parquet")
+    write_page(tmp_path / "small.parquet", tmp_path / "page.html")
+    page = Page(tmp_path / "page.html")
+    assert "from an exported summary" in page.text
+    assert "120 checkpoints tested" in " ".join(page.text.split())  # of the results, not of the summary
+    (regret,) = (figure for figure in json.loads(page.scripts[0])["figures"] if figure["id"] == "regret")
+    assert "against OA" in json.dumps(regret["charts"])
+    assert "against the best checkpoint" not in json.dumps(regret["charts"])
+
+
+def test_page_of_joined_results(store: Store, tmp_path: Path) -> None:
+    store.info["sources"] = [
+        {"folder": "a<b>", "kind": "results folder", "runs": 2, "spec_hash": "abc", "versions": {"puarena": "0.1.0"}}
+    ]
+    write_page(store, tmp_path / "page.html")
+    words = " ".join(Page(tmp_path / "page.html").text.split())
+    assert "a<b> (results folder): 2 runs, spec abc, made with puarena 0.1.0" in words
+    assert "exported summary" not in words
+
+
+def test_page_without_results(tmp_path: Path) -> None:
+    write_page(Store.create(tmp_path / "out", {"name": "n"}, "abc"), tmp_path / "page.html")
+    assert "There are no results yet" in Page(tmp_path / "page.html").text
+
+
+def test_unwritable(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot write"):
+        write_page(store, tmp_path / "nowhere" / "page.html")
+    with pytest.raises(UserError, match="there is no results folder"):
+        write_page(tmp_path / "no", tmp_path / "page.html")

@@ -1,0 +1,237 @@
+"""Statistics against textbook examples, and sentences instead of numbers where results are too few."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report import statistics as st
+from puarena.store.folder import Store
+from results import curves, records
+
+# Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2 and 3 what it
+# prints as equal, so the unprinted digit is made up here.
+DEMSAR = pd.DataFrame(
+    [
+        (0.763, 0.768, 0.771, 0.798),
+        (0.599, 0.591, 0.590, 0.569),
+        (0.954, 0.971, 0.968, 0.967),
+        (0.628, 0.661, 0.654, 0.657),
+        (0.882, 0.888, 0.886, 0.898),
+        (0.936, 0.931, 0.916, 0.931),
+        (0.661, 0.668, 0.609, 0.685),
+        (0.583, 0.583, 0.563, 0.625),
+        (0.775, 0.838, 0.866, 0.875),
+        (1.000, 1.000, 1.000, 1.000),
+        (0.940, 0.962, 0.965, 0.962),
+        (0.619, 0.666, 0.614, 0.669),
+        (0.972, 0.981, 0.9751, 0.975),
+        (0.957, 0.978, 0.946, 0.970),
+    ],
+    columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"],
+)
+
+
+def test_demsar_ranks_and_friedman() -> None:
+    means = st.ranks(DEMSAR).mean()
+    assert means.round(3).to_dict() == {"C4.5": 3.143, "C4.5+m": 2.0, "C4.5+cf": 2.893, "C4.5+m+cf": 1.964}
+    test = st.friedman(DEMSAR)
+    assert (test.k, test.n, test.note) == (4, 14, "")
+    assert test.chi2_without_ties == pytest.approx(9.28, abs=0.005)
+    plain = test.chi2_without_ties
+    assert 13 * plain / (14 * 3 - plain) == pytest.approx(3.69, abs=0.005)  # the paper's F, before ties
+    from scipy.stats import friedmanchisquare
+
+    expected = friedmanchisquare(*(DEMSAR[name] for name in DEMSAR))
+    assert test.chi2 == pytest.approx(expected.statistic)
+    assert test.p == pytest.approx(expected.pvalue)
+    assert 0.01 < test.f_p < 0.05
+
+
+def test_the_f_form_is_the_analysis_of_variance_of_the_ranks() -> None:
+    table = st.ranks(DEMSAR).to_numpy()
+    n, k = table.shape
+    treatment = n * ((table.mean(0) - table.mean()) ** 2).sum() / (k - 1)
+    residual = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
+    assert st.friedman(DEMSAR).f == pytest.approx(treatment / ((residual**2).sum() / ((n - 1) * (k - 1))))
+
+
+def test_demsar_nemenyi() -> None:
+    test = st.nemenyi(DEMSAR)
+    assert test.q == pytest.approx(2.569, abs=0.0005)
+    assert test.critical_difference == pytest.approx(1.25, abs=0.005)
+    assert st.nemenyi(DEMSAR, alpha=0.1).critical_difference == pytest.approx(1.12, abs=0.005)
+    assert st.nemenyi(DEMSAR.iloc[:, :3]).q == pytest.approx(2.343, abs=0.001)
+    # 3.143 - 1.964 = 1.18 < 1.25: at 0.05 nothing can be told apart
+    assert test.groups == (("C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"),)
+    # at 0.1 C4.5 is worse than both with m: 1.143 and 1.179 > 1.12
+    assert st.nemenyi(DEMSAR, alpha=0.1).groups == (("C4.5+m+cf", "C4.5+m", "C4.5+cf"), ("C4.5+cf", "C4.5"))
+
+
+def test_demsar_wilcoxon() -> None:
+    test = st.wilcoxon(DEMSAR[["C4.5", "C4.5+m"]])
+    (pair,) = test.pairs
+    assert pair.statistic == 12  # R+ = 93, R- = 12; the critical value for 14 data sets is 21
+    assert pair.n == test.n == 14
+    assert pair.p == pair.p_holm
+    assert pair.p < 0.05
+    assert test.significant == (pair,)
+    assert pair.difference < 0
+
+
+def test_holm() -> None:
+    assert st.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert st.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert st.holm([]) == []
+
+
+def test_pairs_with_a_reference() -> None:
+    everything, some = st.wilcoxon(DEMSAR), st.wilcoxon(DEMSAR, "C4.5+m+cf")
+    assert (len(everything.pairs), len(some.pairs)) == (6, 3)
+    assert {pair.a for pair in some.pairs} == {"C4.5+m+cf"}
+    same = {frozenset((pair.a, pair.b)): pair.p for pair in everything.pairs}
+    assert all(same[frozenset((pair.a, pair.b))] == pytest.approx(pair.p) for pair in some.pairs)
+    assert all(a.p_holm <= b.p_holm for a, b in zip(some.pairs, some.pairs[1:], strict=False))
+
+
+def test_ties_and_perfect_agreement() -> None:
+    tied = pd.DataFrame(np.ones((6, 3)), columns=list("abc"))
+    assert "all algorithms are tied in all 6 blocks" in st.friedman(tied).note
+    assert [pair.p_holm for pair in st.wilcoxon(tied).pairs] == [1, 1, 1]
+    ordered = pd.DataFrame([[3.0, 2.0, 1.0]] * 6, columns=list("abc"))
+    test = st.friedman(ordered)
+    assert (test.chi2, test.f, test.f_p) == (pytest.approx(12), math.inf, 0)
+    assert [(item.value, item.low, item.high) for item in st.mean_ranks(ordered).items] == [
+        (i, pytest.approx(i), pytest.approx(i)) for i in (1, 2, 3)
+    ]
+
+
+def test_bootstrap_is_seeded_and_covers() -> None:
+    assert st.mean_ranks(DEMSAR) == st.mean_ranks(DEMSAR)
+    assert st.mean_ranks(DEMSAR, seed=1) != st.mean_ranks(DEMSAR)
+    for item in st.mean_ranks(DEMSAR).items:
+        assert item.low < item.value < item.high
+        assert item.n == 14
+    random = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([["p", "q"], range(50)])
+    frame = pd.DataFrame(random.normal([80, 79, 70], 1, size=(100, 3)), index=index, columns=["a", "b", "c"])
+    found = st.differences(frame, "a")
+    assert [item.algorithm for item in found.items] == ["b", "c"]
+    b = found.items[0]
+    gaps = frame["b"] - frame["a"]
+    assert b.value == pytest.approx(gaps.mean())
+    half = 1.96 * gaps.std() / 10  # the interval of the normal distribution
+    assert (b.value - b.low, b.high - b.value) == (pytest.approx(half, rel=0.15), pytest.approx(half, rel=0.15))
+
+
+@pytest.mark.parametrize("n, k", [(14, 2), (4, 4), (0, 4)])
+def test_too_few_results_are_a_sentence(n: int, k: int) -> None:
+    few = DEMSAR.iloc[:n, :k]
+    for test in (st.friedman(few), st.nemenyi(few)):
+        assert "No number for" in test.note
+        assert f"there are {k if k < 3 else n}" in test.note
+        assert (test.n, test.k) == (n, k)
+    assert math.isnan(st.friedman(few).chi2)
+    assert math.isnan(st.nemenyi(few).critical_difference)
+    if n < 6:
+        assert f"needs 6 blocks, and there are {n}" in st.wilcoxon(few).note
+        assert st.wilcoxon(few).pairs == ()
+    assert "needs 2 algorithms, and there are 1" in st.wilcoxon(DEMSAR.iloc[:, :1]).note
+
+
+def many(problems: int = 6, **fixed: Any) -> pd.DataFrame:
+    """Four algorithms and the oracle on several problems, three splits each."""
+    means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.75, "pan": 0.6, "pn-oracle": 0.95}
+    return pd.concat(
+        records({a: m + i / 100 for a, m in means.items()}, dataset=f"d{i}", **fixed) for i in range(problems)
+    )
+
+
+def test_from_records() -> None:
+    (found,) = st.statistics(many(), criteria="pa")
+    assert found.algorithms == ("nnpu", "vpu", "upu", "pan")  # the oracle does not compete
+    assert (found.n, found.friedman.n, found.friedman.k, found.wilcoxon.n, found.differences.n) == (6, 6, 4, 6, 18)
+    assert [item.value for item in found.ranks.items] == [1, 2, 3, 4]
+    assert found.friedman.chi2 == pytest.approx(18)
+    assert found.differences.reference == "nnpu"
+    assert [item.value for item in found.differences.items] == pytest.approx([-5, -10, -20])
+    assert found.blocks[0] == "d0, case 1, OS, rate 0.3, prior 0.5"
+    assert [s.criterion for s in st.statistics(many(), metrics="auc")] == ["pa", "pauc", "oa"]
+    (split,) = st.statistics(many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"])
+    assert split.n == 6
+    assert split.algorithms[0] == "pn-oracle"
+    assert "share data" in split.notes[0]
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_few_problems_and_missing_results() -> None:
+    (found,) = st.statistics(many(2), criteria="pa")
+    assert [item.value for item in found.ranks.items] == [1, 2, 3, 4]  # a mean rank is a description, no claim
+    assert "needs 5 blocks, and there are 2" in found.friedman.note
+    assert "needs 6 blocks, and there are 2" in found.wilcoxon.note
+    assert found.to_dict()["nemenyi"]["critical_difference"] is None
+    source = many()
+    source = source[(source["algorithm"] != "pan") | (source["dataset"] != "d0")]
+    (found,) = st.statistics(source, criteria="pa")
+    assert found.n == 5
+    assert "1 of 6 blocks left out because an algorithm has no result there (pan)" in found.notes[0]
+    nothing = source[(source["algorithm"] == "pan") == (source["dataset"] == "d1")]
+    (found,) = st.statistics(nothing, criteria="pa")
+    assert "no block in which every algorithm has a result" in found.ranks.note
+    with pytest.raises(UserError, match="cannot be compared"):
+        st.statistics(nothing, criteria="pa", reference="upu")
+
+
+def test_problems_may_have_different_numbers_of_splits() -> None:
+    source = many(2)
+    source = source[(source["dataset"] != "d1") | (source["split"] < 2)]
+    (found,) = st.statistics(source, criteria="pa", over="splits")
+    assert found.n == 5
+    assert len(found.notes) == 1  # nothing was left out
+    assert "there are 2 and 5" in found.differences.note
+    assert st.scores(source, over="splits").shape == (5, 4)
+    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS, rate 0.3, prior 0.5", "upu"] == pytest.approx(70)
+
+
+def test_mistakes() -> None:
+    for wrong in (
+        {"metrics": "acc"},
+        {"criteria": "pu"},
+        {"over": "problem"},
+        {"algorithms": ["upx"]},
+        {"reference": "nnpx"},
+    ):
+        with pytest.raises(UserError, match="did you mean"):
+            st.statistics(many(), **wrong)  # type: ignore[arg-type]
+
+
+def test_command(tmp_path: Any) -> None:
+    store = Store.create(tmp_path, {"name": "x"}, "abc")
+    parts = [curves("f", algorithm=a, dataset=f"d{i}") for i in range(6) for a in ("upu", "nnpu", "vpu")]
+    parts = [part.assign(test_accuracy=len(part["algorithm"].iloc[0]) / 10) for part in parts]
+    store.write_shard("f", pd.concat(parts))
+    done = CliRunner().invoke(app, ["stats", str(tmp_path), "--json", "--criterion", "pa"])
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)
+    assert found["n"] == 6
+    assert found["friedman"]["chi2"] > 0
+    text = CliRunner().invoke(app, ["stats", str(tmp_path), "--criterion", "pa", "--metric", "accuracy,auc"]).stdout
+    for words in (
+        "Accuracy, models chosen by PA",
+        "AUC, models chosen by PA",
+        "Friedman",
+        "n = 6",
+        "critical difference",
+        "Holm",
+    ):
+        assert words in " ".join(text.split())
+    wrong = CliRunner().invoke(app, ["stats", str(tmp_path), "--metric", "acuracy"])
+    assert (wrong.exit_code, "did you mean 'accuracy'" in wrong.stderr) == (2, True)

@@ -1,0 +1,51 @@
+"""Made-up results for the tests of the store and of the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from puarena.report import CRITERIA, METRICS
+from puarena.store.folder import COLUMNS
+
+PROBLEM = {"dataset": "d", "case": 1, "setting": "os", "rate": 0.3, "prior": 0.5}
+ALGORITHM = {"algorithm": "nnpu", "profile": "definition"}
+RECORD = dict.fromkeys([*CRITERIA.values(), *METRICS.values()], 0.5) | {"split": 0, "config": 0, "run": "r"}
+
+
+def curves(fleet: str, runs: int = 2, records: int = 3, **fixed: Any) -> pd.DataFrame:
+    """Made-up curves of a small fleet."""
+    random = np.random.default_rng(0)
+    rows = []
+    for run in range(runs):
+        for record in range(records):
+            words = {name: "x" for name, kind in COLUMNS.items() if kind == "VARCHAR"}
+            numbers = {name: float(random.random()) for name, kind in COLUMNS.items() if kind == "DOUBLE"}
+            counts = {name: 1 for name, kind in COLUMNS.items() if kind in {"INTEGER", "BIGINT"}}
+            own = {"run": f"{fleet}-{run}", "fleet": fleet, "config": run, "profile": "definition", "status": "ok"}
+            own |= {"rate": 0.3, "prior": 0.5, "step": 100 * record, "selectable": record > 0}
+            rows.append(words | numbers | counts | own | fixed)
+    return pd.DataFrame(rows)
+
+
+def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """Records with everything that is not given filled in; step 0 is not selectable."""
+    return pd.DataFrame([PROBLEM | ALGORITHM | RECORD | {"selectable": r["step"] > 0} | r for r in records])
+
+
+HOSTILE = r"<script>alert('x')</script> a|b_c & 50% {x} \end{table} #1 $y$ ~^ *z* `q` [b]u[/b]"
+
+
+def records(means: dict[str, float], splits: int = 3, **fixed: Any) -> pd.DataFrame:
+    """One selectable record per algorithm and split; accuracies spread by a point around the mean."""
+    rows = []
+    for algorithm, mean in means.items():
+        for split in range(splits):
+            values = {f"test_{name}": mean + (split - (splits - 1) / 2) / 100 for name in ("accuracy", "auc", "f1")}
+            rows.append({"algorithm": algorithm, "split": split, "step": 100, **values, **fixed})
+    return frame(rows)
+
+
+ALL = {"pn-naive": 0.6, "nnpu-c": 0.9, "upu": 0.7, "nnpu": 0.8, "pn-oracle": 0.95, "p3mix-c": 0.5, "mine": 0.9}

@@ -1,0 +1,301 @@
+"""Merging results folders and exporting summaries: nothing lost, nothing doubled, conflicts in one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import puarena
+from puarena.bench.plan import make_plan
+from puarena.bench.spec import Spec
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report import aggregate, load, select, table, to_csv
+from puarena.report.export import export, portable
+from puarena.store.folder import Store
+from puarena.store.merge import merge, planned
+from puarena.store.summary import Summary
+from results import curves
+
+SPEC = Spec(
+    name="whole",
+    problems=[{"dataset": "digits", "cases": [1, 2]}],
+    algorithms=["upu", "nnpu", "pn-naive"],
+    splits=2,
+    configs=2,
+    steps=100,
+    record_every=50,
+)
+
+
+def made(path: Path, spec: Spec, only: Any = None, **fixed: Any) -> Path:
+    """A results folder with made-up curves of the spec's runs, six runs to a fleet."""
+    plan = make_plan(spec)
+    store = Store.create(path, plan.spec.to_dict(), plan.spec.hash())
+    frames = []
+    for run in plan.runs:
+        if only is not None and not only(run):
+            continue
+        values = dict.fromkeys(("test_accuracy", "test_auc"), int(run.run_id[:4], 16) / 70000)
+        about = {"dataset": run.problem.dataset, "case": run.problem.case, "setting": "os", "rate": 0.3, "prior": 0.5}
+        mine = curves("f", runs=1, algorithm=run.algorithm, split=run.split, config=run.config, **about, **values)
+        frames.append(mine.assign(run=run.run_id))
+    for i in range(0, len(frames), 6):
+        fleet = f"fleet-{frames[i]['run'].iloc[0]}"
+        store.write_shard(fleet, pd.concat(frames[i : i + 6]).assign(fleet=fleet, **fixed))
+    return path
+
+
+def sorted_curves(path: Path) -> pd.DataFrame:
+    return load(path).df().drop(columns="fleet").sort_values(["run", "step"]).reset_index(drop=True)
+
+
+def test_parts_of_one_spec_become_the_whole(tmp_path: Path) -> None:
+    whole = made(tmp_path / "whole", SPEC)
+    a = made(tmp_path / "a", SPEC, lambda run: run.algorithm == "upu")
+    b = made(tmp_path / "b", SPEC, lambda run: run.algorithm != "upu")
+    done = merge([a, b], tmp_path / "c")
+    assert (done.runs, done.shared, done.taken) == (24, 0, (8, 16))
+    pd.testing.assert_frame_equal(sorted_curves(tmp_path / "c"), sorted_curves(whole))
+    store = Store.open(tmp_path / "c")
+    assert store.spec_hash == Store.open(whole).spec_hash  # 'puarena run' goes on with it
+    assert [part["folder"] for part in store.info["sources"]] == ["a", "b"]
+    assert [part["runs"] for part in store.info["sources"]] == [8, 16]
+    assert to_csv(table(tmp_path / "c")) == to_csv(table(whole))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_filters_of_one_spec_are_united(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(cases=[1]))
+    b = made(tmp_path / "b", SPEC.override(cases=[2]))
+    merge([a, b], tmp_path / "c")
+    store = Store.open(tmp_path / "c")
+    assert store.spec_hash == make_plan(SPEC).spec.hash()
+    assert store.spec["name"] == "whole"
+    assert store.status(run.run_id for run in planned(store)) == {"planned": 24, "done": 24, "failed": 0, "missing": 0}
+
+
+def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(cases=[1], algorithms=["upu"], splits=1))
+    b = made(tmp_path / "b", SPEC.override(cases=[2], algorithms=["nnpu"], name="other"))
+    merge([a, b], tmp_path / "c")
+    store = Store.open(tmp_path / "c")
+    assert store.spec["algorithms"] == ["upu", "nnpu"]
+    assert (store.spec["splits"], store.spec["name"]) == (2, "merged")
+    assert len(planned(store)) == 2 + 4
+    assert store.status(run.run_id for run in planned(store))["missing"] == 0
+    d = made(tmp_path / "d", SPEC.override(algorithms=["pn-naive"]))
+    merge([tmp_path / "c", d], tmp_path / "e")
+    sources = Store.open(tmp_path / "e").info["sources"]
+    assert [part["folder"] for part in sources] == ["c/a", "c/b", "d"]
+    assert len(planned(Store.open(tmp_path / "e"))) == 6 + 8
+
+
+def test_the_same_run_twice(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(algorithms=["upu", "nnpu"]))
+    b = made(tmp_path / "b", SPEC.override(algorithms=["nnpu", "pn-naive"]), seconds=9.0, device="cuda")
+    done = merge([a, b], tmp_path / "c")
+    assert (done.runs, done.shared, done.taken) == (24, 8, (16, 8))
+    frame = load(tmp_path / "c").df()
+    assert len(frame) == 24 * 3
+    assert set(frame[frame["algorithm"] == "nnpu"]["device"]) == {"x"}  # of the first folder
+    other = made(tmp_path / "d", SPEC.override(algorithms=["nnpu"]), test_accuracy=0.123)
+    with pytest.raises(UserError, match=r"a' and '.*d' have different results of the same run \(.*nnpu on digits"):
+        merge([a, other], tmp_path / "e")
+    assert not (tmp_path / "e").exists()
+    done = merge([other, a], tmp_path / "e", overlap="first")
+    assert (done.runs, done.shared, done.taken) == (16, 8, (8, 8))
+    frame = load(tmp_path / "e").df()
+    assert set(frame[frame["algorithm"] == "nnpu"]["test_accuracy"]) == {0.123}
+
+
+def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> None:
+    small = SPEC.override(algorithms=["upu"], splits=1)
+    images = small.override(datasets=["cifar10"])
+    a = made(tmp_path / "a", small)
+    b = made(tmp_path / "b", images.override(precision="bf16", network="resnet34"))
+    assert merge([a, b], tmp_path / "c").runs == 8
+    joined = Store.open(tmp_path / "c").spec
+    assert (joined["precision"], joined["network"]) == ("bf16", "resnet34")
+    assert set(load(tmp_path / "c").df()["run"]) == set(make_plan(Spec.load(joined)).run_ids)
+    c = made(tmp_path / "exact", images.override(precision="float32"))
+    with pytest.raises(UserError, match=r"different protocols \((network|precision)"):
+        merge([b, c], tmp_path / "d")
+
+
+def test_users_files_need_not_be_here(tmp_path: Path) -> None:
+    spec = SPEC.to_dict() | {"problems": [{"dataset": str(tmp_path / "gone.yaml")}]}
+    for name in ("a", "b"):
+        Store.create(tmp_path / name, spec, "the same")
+    assert merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c").runs == 0
+
+
+@pytest.mark.parametrize("key, value", [("steps", 200), ("seed", 1), ("profile", "released"), ("record_every", 25)])
+def test_other_protocols_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    small = SPEC.override(algorithms=["upu"], splits=1)
+    a, b = made(tmp_path / "a", small), made(tmp_path / "b", small.override(**{key: value}))
+    with pytest.raises(UserError, match=rf"different protocols \({key}: .*; they cannot be merged"):
+        merge([a, b], tmp_path / "c")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_other_hyperparameters_are_refused_only_where_both_use_them(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(algorithms=["upu"], hyper={"upu": {"lr": 0.1}}))
+    b = made(tmp_path / "b", SPEC.override(algorithms=["upu", "nnpu"], splits=1))
+    c = made(tmp_path / "c", SPEC.override(algorithms=["nnpu"]))
+    with pytest.raises(UserError, match=r"different hyperparameters of upu \(\{\"lr\": 0.1\} and \{\}\)"):
+        merge([a, b], tmp_path / "d")
+    merge([a, c], tmp_path / "d")
+    assert Store.open(tmp_path / "d").spec["hyper"] == {"upu": {"lr": 0.1}}
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC)
+    b = Path(shutil.copytree(a, tmp_path / "b"))
+    info = json.loads((b / "spec.json").read_text())
+    (b / "spec.json").write_text(json.dumps(info | {"versions": {"puarena": "0.0.7"}}))
+    with pytest.raises(UserError, match=r"made by puarena .* and '.*b' by 0\.0\.7, whose numbers may differ"):
+        merge([a, b], tmp_path / "c")
+    (b / "spec.json").write_text(json.dumps(info | {"format": 2}))
+    with pytest.raises(UserError, match="format 2"):
+        merge([a, b], tmp_path / "c")
+    with pytest.raises(UserError, match="at least two"):
+        merge([a], tmp_path / "c")
+    with pytest.raises(UserError, match="is there already"):
+        merge([a, a], a)
+    with pytest.raises(UserError, match="did you mean 'first'"):
+        merge([a, a], tmp_path / "c", overlap="frist")
+    with pytest.raises(UserError, match="cannot write"):
+        merge([a, a], tmp_path / "a" / "spec.json" / "c")
+    (a / "shards" / "x.parquet").write_text("nonsense")
+    with pytest.raises(UserError, match=r"x\.parquet' is truncated"):
+        merge([a, a], tmp_path / "c")
+
+
+def test_failures_are_kept_unless_another_folder_has_the_runs(tmp_path: Path) -> None:
+    a, b = made(tmp_path / "a", SPEC.override(cases=[1])), made(tmp_path / "b", SPEC.override(cases=[2]))
+    one = make_plan(SPEC.override(cases=[2])).run_ids[0]
+    Store.open(b).write_failure("f", [one, "gone"], "out of memory")
+    merge([a, b], tmp_path / "c")
+    assert Store.open(tmp_path / "c").failed() == {"gone": "out of memory"}
+
+
+def test_merging_into_an_empty_folder_and_again(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC)
+    (tmp_path / "c").mkdir()
+    done = merge([a, a, a], tmp_path / "c")
+    assert (done.runs, done.shared, done.taken) == (24, 24, (24, 0, 0))
+
+
+# summaries
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with random curves, ties, NaN and a failure."""
+    path = tmp_path_factory.mktemp("summary") / "out"
+    plan = make_plan(SPEC)
+    store = Store.create(path, plan.spec.to_dict(), plan.spec.hash())
+    frames = []
+    for i, run in enumerate(plan.runs):
+        about = {"dataset": "digits", "case": run.problem.case, "setting": "os", "rate": 0.3, "prior": 0.5}
+        about |= {"algorithm": run.algorithm, "split": run.split, "config": run.config}
+        frame = curves("f", runs=1, records=9, **about).assign(run=run.run_id)
+        if run.algorithm == "nnpu":
+            frame["val_pa"] = float("nan")
+        frames.append(frame.assign(val_oa=(frame["val_oa"] * 5 + i).round() / 100))
+    for fleet in ("f0", "f1"):
+        store.write_shard(fleet, pd.concat(frames[fleet == "f1" :: 2]).assign(fleet=fleet))
+    store.write_failure("lost", ["xyz"], "out of memory")
+    return path
+
+
+def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "it's a=b.parquet"
+    counts = export(folder, file)
+    assert (counts["runs"], counts["of"]) == (24, 24 * 9)
+    assert 24 <= counts["records"] < 24 * 9 / 2
+    pd.testing.assert_frame_equal(select(file), select(folder))
+    pd.testing.assert_frame_equal(aggregate(select(file)), aggregate(select(folder)))
+    assert to_csv(table(file)) == to_csv(table(folder))
+    store = Store.open(file)
+    assert isinstance(store, Summary)
+    assert store.spec == Store.open(folder).spec
+    assert store.failures() == Store.open(folder).failures()
+    assert store.status(run.run_id for run in planned(store))["done"] == 24
+    assert store.info["summary"]["records"] == 24 * 9
+    assert len(puarena.load(file).df()) == counts["records"]
+    assert export(file, tmp_path / "again.parquet")["records"] == counts["records"]
+
+
+def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "s.parquet"
+    export(folder, file)
+    store = Store.open(file)
+    for write in (
+        lambda: store.write_shard("a", curves("a")),
+        lambda: store.write_failure("a", [], ""),
+        lambda: store.clear_failure("a"),
+    ):
+        with pytest.raises(UserError, match="is an exported summary, and nothing can be added"):
+            write()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-5])
+    shard = next(folder.glob("shards/*"))
+    (tmp_path / "t.txt").write_text("hello")
+    for wrong in (file, shard, tmp_path / "t.txt"):
+        with pytest.raises(UserError, match="neither a results folder nor a summary that 'puarena export' wrote"):
+            table(wrong)
+    damaged = bytearray(whole)
+    damaged[4:400] = bytes(396)
+    file.write_bytes(damaged)
+    with pytest.raises(UserError, match="is damaged; get it again"):
+        table(file)
+    with pytest.raises(UserError, match="no results yet"):
+        export(Store.create(tmp_path / "empty", {}, "abc"), file)
+    with pytest.raises(UserError, match="cannot write"):
+        export(folder, tmp_path / "nowhere" / "s.parquet")
+
+
+def test_a_published_summary_names_no_folder_of_the_machine() -> None:
+    spec = {"problems": [{"dataset": "/home/me/own.yaml"}, {"dataset": "letter"}], "plugins": ["C:\\me\\mine.py"]}
+    assert portable(spec) == {"problems": [{"dataset": "own.yaml"}, {"dataset": "letter"}], "plugins": ["mine.py"]}
+    assert spec["plugins"] == ["C:\\me\\mine.py"]
+
+
+def test_summaries_can_be_merged(folder: Path, tmp_path: Path) -> None:
+    export(folder, tmp_path / "s.parquet")
+    other = made(tmp_path / "b", SPEC.override(algorithms=["upu-c"]))
+    done = merge([tmp_path / "s.parquet", other], tmp_path / "c")
+    assert done.runs == 24 + 8
+    chosen = select(tmp_path / "c")
+    old = chosen[chosen["algorithm"] != "upu-c"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(old, select(folder))
+    assert [part["kind"] for part in Store.open(tmp_path / "c").info["sources"]] == ["summary", "results folder"]
+    done = merge([tmp_path / "s.parquet", folder], tmp_path / "d")  # the whole curves win
+    assert done.taken == (0, 24)
+
+
+def test_commands(folder: Path, tmp_path: Path) -> None:
+    def call(*args: object) -> Any:
+        return CliRunner().invoke(app, [str(arg) for arg in args])
+
+    done = call("export", folder, "--out", tmp_path / "s.parquet")
+    assert done.exit_code == 0, done.output
+    assert "24 runs" in done.stdout
+    assert "upu" in call("report", tmp_path / "s.parquet").stdout
+    assert json.loads(call("status", tmp_path / "s.parquet", "--json").stdout)["done"] == 24
+    made(tmp_path / "b", SPEC.override(algorithms=["upu-c"]))
+    done = call("merge", folder, tmp_path / "b", "--out", tmp_path / "c")
+    assert done.exit_code == 0, done.output
+    assert "32 runs" in done.stdout
+    assert json.loads(call("status", tmp_path / "c", "--json").stdout)["done"] == 32
+    assert "upu-c" in call("report", tmp_path / "c").stdout
+    wrong = call("merge", folder, folder, "--out", folder)
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
