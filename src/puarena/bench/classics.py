@@ -52,5 +52,5 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
     prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
     found = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
-    found.update({f"test_{name}": value for name, value in metrics.test_metrics(test, test, hidden).items()})
+    found.update(metrics.test_metrics(test, test, hidden))
     return {name: float(value[0]) for name, value in found.items()}

@@ -255,7 +255,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             record_every=max(10, self.steps // 100),
             network=self.network,
             device=_device(self.device),
-            keep=f"val_{self.selection}" if self.selection else None,
+            keep=self.selection,
         )
         try:
             return training.train(data, candidates, config)
