@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puarena import __version__, data, fleet
+from puarena import __version__, catalogue, data, fleet
 from puarena.bench.beacon import Beacon
-from puarena.bench.classics import curves_of, is_classic
+from puarena.bench.classics import curves_of
 from puarena.bench.estimated_prior import Estimates, told, with_prior
 from puarena.bench.executors import workers as crew
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, group, make_plan
@@ -204,7 +204,7 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
     Runs whose data differ in shape are trained apart. A fleet that was interrupted goes on from its last state.
     """
     rows = [make_row(run, source) for run in stack.runs]
-    if is_classic(stack.first.algorithm):
+    if catalogue.get(stack.first.algorithm).fits:
         return (yield from classic_work(stack, rows, source))
     parts: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):

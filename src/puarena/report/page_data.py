@@ -194,14 +194,14 @@ def _settings(source: Source, chosen: DataFrame) -> dict[tuple[str, ...], str]:
 
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
-    from puarena.algorithms import get
     from puarena.algorithms.core.describe import describe
+    from puarena.catalogue import get
 
     try:
         entry = get(name)
     except UserError:
         return None
-    return describe(entry) | {"calibrated": entry.calibrated}
+    return describe(entry)
 
 
 def _small(chart: Any) -> dict[str, Any]:
