@@ -6,10 +6,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from puarena import __version__
-from puarena.bench.spec import is_path
 from puarena.errors import UserError
-from puarena.report.select import CRITERIA, select
-from puarena.store.folder import FORMAT, Store
+from puarena.report.select import select
+from puarena.report.sources import criteria_of
+from puarena.store import FORMAT, Store
 from puarena.store.summary import write_summary
 
 ROWS = """
@@ -38,7 +38,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
             "format": FORMAT,
             "spec": portable(store.spec),
             "summary": {
-                "criteria": list(CRITERIA),
+                "criteria": criteria_of(store, None, every=True),
                 "runs": runs,
                 "records": store.info.get("summary", {}).get("records", records),
                 "failures": store.failures(),
@@ -58,12 +58,10 @@ def portable(spec: dict[str, Any]) -> dict[str, Any]:
     if spec.get("plugins"):
         spec["plugins"] = [_file(plugin) for plugin in spec["plugins"]]
     if spec.get("problems"):
-        spec["problems"] = [
-            problem | {"dataset": _file(problem["dataset"]) if is_path(problem["dataset"]) else problem["dataset"]}
-            for problem in spec["problems"]
-        ]
+        spec["problems"] = [problem | {"dataset": _file(problem["dataset"])} for problem in spec["problems"]]
     return spec
 
 
 def _file(path: str) -> str:
+    """The last part of a path; a name without folders, such as a built-in dataset's, stays as it is."""
     return PurePath(path.replace("\\", "/")).name
