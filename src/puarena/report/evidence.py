@@ -6,12 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+<<<<<<< HEAD
 from puarena.metrics import METRICS
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import select
 from puarena.report.sources import GROUP, criteria_of, load, metrics_of, opened
 from puarena.store import Store, ask, sql_text
+=======
+from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
+from puarena.report.table import Row
+from puarena.store import Store, ask
+>>>>>>> main
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -50,7 +56,13 @@ def evidence(
     chosen = select(source, by) if selection is None else selection
     if algorithms is not None:
         chosen = chosen[chosen["algorithm"].isin(list(algorithms))]
+<<<<<<< HEAD
     chosen = with_words(chosen)
+=======
+    chosen = labeled(chosen)
+    source = opened(source)
+    summary = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
+>>>>>>> main
     curves = load(source)
     records = [METRICS[name] for name in metrics_of(source, None, every=True)]
     keys = ", ".join(f'"{key}"' for key in GROUP)
@@ -67,12 +79,16 @@ def evidence(
     return Evidence(tuple(drawn), tuple(by), chosen, with_words(highest), with_words(seconds), with_words(thinned))
 
 
+<<<<<<< HEAD
 def summarized(store: Store) -> bool:
     """Is it, or a part of it, an exported summary, which has few records of a run?"""
     return "summary" in store.info or any(part.get("kind") == "summary" for part in store.info.get("sources", ()))
 
 
 def _thinned(curves: DuckDBPyRelation, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
+=======
+def _thinned(curves: Any, chosen: DataFrame, points: int) -> DataFrame:
+>>>>>>> main
     """The learning curves of the selected configurations: evenly spaced records, and the selected ones."""
     import pandas
 

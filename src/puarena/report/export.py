@@ -7,9 +7,14 @@ from typing import Any
 
 from puarena import __version__
 from puarena.errors import UserError
+<<<<<<< HEAD
 from puarena.report.select import select
 from puarena.report.sources import criteria_of
 from puarena.store import FORMAT, Store
+=======
+from puarena.report.select import CRITERIA, select
+from puarena.store import FORMAT, Store, open_store
+>>>>>>> main
 from puarena.store.summary import write_summary
 
 ROWS = """
@@ -26,7 +31,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
     """
     import duckdb
 
-    store = source if isinstance(source, Store) else Store.open(source)
+    store = source if isinstance(source, Store) else open_store(source)
     with duckdb.connect() as con, store.reading():
         chosen = select(store)
         if not len(chosen):

@@ -13,7 +13,7 @@ from puarena.report.evidence import Evidence, evidence
 from puarena.report.figures import WORDS, Figure, figures
 from puarena.report.select import GROUP, METRICS, PROBLEM, aggregate, load, names
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, Row, Table
-from puarena.store.folder import ask
+from puarena.store import ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,7 @@ class Entry:
         return []
 
     @property
-    def shares_fleet_with(self) -> Hashable:
+    def shares_fleet_with(self) -> object:
         """Equal for methods whose runs can be rows of one fleet."""
         return self.base
 
@@ -115,7 +115,7 @@ class AlgorithmEntry(Entry):
         return [name for name, wanted in needs.items() if wanted]
 
     @property
-    def shares_fleet_with(self) -> Hashable:
+    def shares_fleet_with(self) -> object:
         """The class: its plain and calibrated runs are rows of the same tensors."""
         return self.cls
 
