@@ -11,11 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
-
-from puarena.cli import app
-from puarena.errors import UserError
-from puarena.report import select
 from puarena.report.charts import (
     TooFewError,
     curve_rows,
@@ -26,6 +21,11 @@ from puarena.report.charts import (
     regret,
     training_time,
 )
+from typer.testing import CliRunner
+
+from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report import select
 from puarena.report.evidence import evidence, labeled
 from puarena.report.figures import figures, save, write_figures
 from puarena.store import Folder

@@ -55,8 +55,13 @@ def save(chart: AnyChart, path: str | Path) -> None:
     if kind not in FORMATS:
         raise unknown("format", kind, FORMATS)
     spec = chart.to_dict() | {"config": theme() | {"background": "white", "padding": 12}}
-    convert = {"svg": vl_convert.vegalite_to_svg, "pdf": vl_convert.vegalite_to_pdf}
-    content = vl_convert.vegalite_to_png(spec, scale=2) if kind == "png" else convert[kind](spec)
+    content: str | bytes
+    if kind == "svg":
+        content = vl_convert.vegalite_to_svg(spec)
+    elif kind == "pdf":
+        content = vl_convert.vegalite_to_pdf(spec)
+    else:
+        content = vl_convert.vegalite_to_png(spec, scale=2)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

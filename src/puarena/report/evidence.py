@@ -6,18 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
 from puarena.metrics import METRICS
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import select
 from puarena.report.sources import GROUP, criteria_of, load, metrics_of, opened
-from puarena.store import Store, ask, sql_text
-=======
-from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
-from puarena.report.table import Row
 from puarena.store import Store, ask
->>>>>>> main
+from puarena.store.sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -56,13 +51,7 @@ def evidence(
     chosen = select(source, by) if selection is None else selection
     if algorithms is not None:
         chosen = chosen[chosen["algorithm"].isin(list(algorithms))]
-<<<<<<< HEAD
     chosen = with_words(chosen)
-=======
-    chosen = labeled(chosen)
-    source = opened(source)
-    summary = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
->>>>>>> main
     curves = load(source)
     records = [METRICS[name] for name in metrics_of(source, None, every=True)]
     keys = ", ".join(f'"{key}"' for key in GROUP)
@@ -70,7 +59,7 @@ def evidence(
         f"{'max' if m.higher else 'min'}({m.column}) FILTER (WHERE selectable AND NOT isnan({m.column})) AS {m.column}"
         for m in records
     )
-    few = isinstance(source, Store) and summarized(source)  # it has few records, and the best may be missing
+    few = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
     highest = ask(curves, f"SELECT {keys}, split, {best} FROM curves {'WHERE false ' if few else ''}GROUP BY ALL").df()
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
@@ -79,16 +68,7 @@ def evidence(
     return Evidence(tuple(drawn), tuple(by), chosen, with_words(highest), with_words(seconds), with_words(thinned))
 
 
-<<<<<<< HEAD
-def summarized(store: Store) -> bool:
-    """Is it, or a part of it, an exported summary, which has few records of a run?"""
-    return "summary" in store.info or any(part.get("kind") == "summary" for part in store.info.get("sources", ()))
-
-
 def _thinned(curves: DuckDBPyRelation, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
-=======
-def _thinned(curves: Any, chosen: DataFrame, points: int) -> DataFrame:
->>>>>>> main
     """The learning curves of the selected configurations: evenly spaced records, and the selected ones."""
     import pandas
 

@@ -7,14 +7,9 @@ from typing import Any
 
 from puarena import __version__
 from puarena.errors import UserError
-<<<<<<< HEAD
 from puarena.report.select import select
 from puarena.report.sources import criteria_of
-from puarena.store import FORMAT, Store
-=======
-from puarena.report.select import CRITERIA, select
 from puarena.store import FORMAT, Store, open_store
->>>>>>> main
 from puarena.store.summary import write_summary
 
 ROWS = """

@@ -22,11 +22,16 @@ class Method:
     precision: str
 
     @property
+    def unusual(self) -> list[str]:
+        """Where the prior comes from if not from the truth, and a precision that is not the full one."""
+        prior = [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
+        return prior + ([] if self.precision == "float32" else [self.precision])
+
+    @property
     def label(self) -> str:
-        """The algorithm's name, and what is not as usual about it: profile, source of the prior, precision."""
+        """The algorithm's name, and what is not as usual about it: a profile that its variant does not say already."""
         words = [] if self.profile in ("definition", self.variant) else [self.profile]
-        words += [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
-        words += [] if self.precision == "float32" else [self.precision]
+        words += self.unusual
         return f"{self.algorithm} ({', '.join(words)})" if words else self.algorithm
 
     @property

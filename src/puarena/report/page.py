@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.files import write_file
-from puarena.report.select import CRITERIA, default_criteria, load, names, select
-from puarena.report.table import CRITERION_WORDS, ERRORS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, table
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report.problems import PROBLEM, Problem, read, settings
+from puarena.report.select import select
+from puarena.report.sources import criteria_of, listed, load
+from puarena.report.table import ERRORS, ErrorKind, table
 from puarena.store import OK, Store, ask, open_store
 
 if TYPE_CHECKING:
-    from puarena.report.select import Source
+    from puarena.report.sources import Source
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -33,24 +36,23 @@ def write_page(
     from puarena.report.page_data import embed, gather
 
     store = open_store(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
-    read = store or source
-    metrics = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
-    by = names("criterion", criteria, CRITERIA, default_criteria(read))
-    tables = table(read, metrics, by, error, algorithms)
+    results = store or source
+    metrics = None if metrics is None else listed(metrics)
+    by = criteria_of(results, criteria)
+    tables = table(results, metrics, criteria, error, algorithms)
     spec = store.spec if store else {}
-    data = gather(read, tables, select(read, by), metrics, error, algorithms) if tables else {}
+    data = gather(results, tables, select(results, by), metrics, error, algorithms) if tables else {}
     write_file(
         path,
         _template().render(
             title=spec.get("title") or f"{spec.get('name') or 'puarena'}: results",
             description=spec.get("description", ""),
             tables=tables,
-            methods=len({(row.algorithm, row.profile) for item in tables for row in item.rows}),
+            methods=data.get("methods", []),
             error=ERRORS[error],
-            criteria=by,
-            words=METRIC_WORDS | CRITERION_WORDS,
-            oracle=ORACLE,
-            naive=NAIVE,
+            metrics=METRICS,
+            criteria={name: CRITERIA[name] for name in by},
+            settings=list(settings().values()),
             spec=json.dumps(spec, indent=2, ensure_ascii=False) if store else "",
             spec_hash=store.spec_hash if store else "",
             file=(re.sub(r"[^\w.-]+", "-", str(spec.get("name") or "")).strip("-.") or "puarena") + ".json",
@@ -62,7 +64,7 @@ def write_page(
             js=_text("page.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
-            **_facts(read, store),
+            **_facts(results, store),
         ),
     )
 
@@ -72,14 +74,15 @@ def _facts(source: Source, store: Store | None) -> dict[str, Any]:
     curves = load(source)
     runs, records = ask(curves, "SELECT count(DISTINCT run), count(*) FROM curves").fetchall()[0]
     makers = "SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"
-    who = 'run, dataset, "case", setting, rate, algorithm, split, config'
-    diverged = f"SELECT {who}, min(status) FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who[5:]}, run"
+    who = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split", "config", "run"))
+    broken = f"SELECT {who}, min(status) AS reason FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who}"
+    rows = ask(curves, broken).df().to_dict("records")
     failures = store.failures() if store else []
     return {
         "runs": runs,
         "records": store.info.get("summary", {}).get("records", records) if store else records,
         "makers": ask(curves, makers).fetchall(),
-        "diverged": ask(curves, diverged).fetchall(),
+        "diverged": [row | {"problem": read(Problem, row).label()} for row in rows],
         "failures": failures,
         "lost": sum(len(failure["runs"]) for failure in failures),
     }

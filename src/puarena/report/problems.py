@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from puarena.report import _labelling as labelling
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class _Setting(NamedTuple):  # until data.labelling is there
-    code: str
-    title: str
-    short: str
-    meaning: str
-    one_sample: bool
-
-
-def settings() -> dict[str, Any]:
+def settings() -> dict[str, labelling.Setting]:
     """The settings that are known here, by their codes in the store."""
-    one = "One set of examples is drawn, some of its positives get a label, and the rest is the unlabeled set."
-    two = "Positives and unlabeled examples are drawn separately."
-    listed = _Setting("os", "one-sample", "OS", one, True), _Setting("ts", "two-sample", "TS", two, False)
-    return {setting.code: setting for setting in listed}
-
-
-SCAR = "scar"
+    return {setting.code: setting for setting in labelling.settings()}
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,8 @@ class Problem:
         setting = settings().get(self.setting)
         words = f"{setting.title} ({setting.short})" if setting else self.setting
         prior = "" if math.isnan(self.prior) else f", class prior {self.prior:.3g}"
-        return f"{self.dataset}, case {self.case}, {words}, {100 * self.rate:.4g}% positive rate{prior}{self.labelling_words}"
+        problem = f"{self.dataset}, case {self.case}, {words}, {100 * self.rate:.4g}% positive rate"
+        return f"{problem}{prior}{self.labelling_words}"
 
     def label(self, prior: bool = False) -> str:
         """The same, shorter: ``letter, case 1, OS 30%``, with the prior if asked for and known."""
@@ -69,12 +58,18 @@ class Problem:
     @property
     def labelling_words(self) -> str:
         """What is unusual about how positives are labeled."""
-        return "" if self.labelling == SCAR else f", labels by {self.labelling}"
+        return "" if self.labelling == labelling.SCAR else f", labels by {self.labelling}"
 
 
 PROBLEM = tuple(field.name for field in fields(Problem))
-_KINDS: dict[str, Any] = {"str": str, "int": int, "bool": bool, "float": lambda x: math.nan if math.isnan(x) else float(x)}
 Kind = TypeVar("Kind")
+
+
+def _number(value: float) -> float:
+    return math.nan if math.isnan(value) else float(value)  # always the same NaN, which is equal to itself
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "bool": bool, "float": _number}
 
 
 def read(kind: type[Kind], record: Mapping[str, Any]) -> Kind:

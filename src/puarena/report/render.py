@@ -91,8 +91,7 @@ def _grid(table: Table, columns: list[int], tight: bool, star: str) -> object:
         before = metric
     for row, following in zip(table.rows, (*table.rows[1:], None), strict=True):
         cells = [
-            Text(_plain(row.cells[i], tight, star), style="bold not dim" if row.cells[i].best else "")
-            for i in columns
+            Text(_plain(row.cells[i], tight, star), style="bold not dim" if row.cells[i].best else "") for i in columns
         ]
         style = {"frame": "dim", "calibrated": "italic"}.get(row.kind, "")
         grid.add_row(Text(row.label), *cells, style=style, end_section=_ends(row, following))

@@ -11,7 +11,8 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS, Counts, Criterion, Metric, criterion, default_criteria, metric
 from puarena.report.methods import METHOD
 from puarena.report.problems import PROBLEM, settings
-from puarena.store import Store, ask
+from puarena.store import Store, ask, open_store
+from puarena.store.schema import is_value
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 GROUP = (*PROBLEM, *METHOD)
 NEEDED = (*GROUP, "split", "config", "run", "step", "selectable")
 COUNTS = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
+_COLUMNS = [*(c.column for c in CRITERIA.values()), *(m.column for m in METRICS.values())]
+_NO_VALUES = ", ".join(f"CAST(NULL AS DOUBLE) AS {name}" for name in _COLUMNS)  # of a folder without results
 AnyRecord = TypeVar("AnyRecord", Criterion, Metric)
 
 
@@ -35,7 +38,8 @@ def load(source: Source) -> DuckDBPyRelation:
 
     source = opened(source)
     if isinstance(source, Store):
-        return source.relation()
+        stored = source.relation()
+        return stored if any(map(is_value, stored.columns)) else stored.project(f"*, {_NO_VALUES}")
     curves = duckdb.connect().from_df(source) if isinstance(source, pandas.DataFrame) else source
     missing = [name for name in NEEDED if name not in curves.columns]
     if missing:
@@ -45,7 +49,7 @@ def load(source: Source) -> DuckDBPyRelation:
 
 def opened(source: Source) -> Store | DuckDBPyRelation | DataFrame:
     """The source, a path as a store: what asks several times checks the files once."""
-    return Store.open(source) if isinstance(source, (str, Path)) else source
+    return open_store(source) if isinstance(source, (str, Path)) else source
 
 
 @contextmanager
@@ -62,19 +66,20 @@ def metrics_of(source: Source, given: Iterable[str] | str | None, every: bool = 
     """The given test metrics, checked; without any the usual ones (or ``every`` one) that the source has."""
     columns = set(load(source).columns)
     usual = [record for record in METRICS.values() if every or record.default]
-    return _checked([metric(name) for name in listed(given)], usual, [r for r in METRICS.values() if r.column in columns])
+    present = [record for record in METRICS.values() if record.column in columns]
+    return _checked([metric(name) for name in listed(given)], usual, present)
 
 
 def criteria_of(source: Source, given: Iterable[str] | str | None, every: bool = False) -> list[str]:
     """The given criteria, checked; without any the usual ones of the profile (or ``every`` one) that the source has."""
     curves = load(source)
-    there = [record for record in CRITERIA.values() if _available(record, curves.columns)]
+    present = [record for record in CRITERIA.values() if _available(record, curves.columns)]
     if given is not None or every:
-        return _checked([criterion(name) for name in listed(given)], list(CRITERIA.values()), there)
+        return _checked([criterion(name) for name in listed(given)], list(CRITERIA.values()), present)
     with reading(source):
         profiles = [row[0] for row in ask(curves, "SELECT DISTINCT profile FROM curves").fetchall()]
     usual = default_criteria(profiles[0] if len(profiles) == 1 else "")
-    return _checked([], [CRITERIA[name] for name in usual], there)
+    return _checked([], [CRITERIA[name] for name in usual], present)
 
 
 def listed(given: Iterable[str] | str | None) -> list[str]:
@@ -123,11 +128,9 @@ def with_criteria(curves: DuckDBPyRelation, criteria: Iterable[str]) -> DuckDBPy
     keys = ", ".join(("setting", "prior_used", *COUNTS))
     computed = ask(curves, f"SELECT DISTINCT {keys} FROM curves").df()
     one_sample = {code: setting.one_sample for code, setting in settings().items()}
-    counts = Counts(
-        *(computed[name].to_numpy(float) for name in COUNTS),
-        computed["prior_used"].to_numpy(float),
-        computed["setting"].map(one_sample).fillna(False).to_numpy(bool),
-    )
+    positive_p, size_p, positive_u, size_u, prior = (computed[key].to_numpy(float) for key in (*COUNTS, "prior_used"))
+    settings_of = np.array([one_sample.get(code, False) for code in computed["setting"]], bool)
+    counts = Counts(positive_p, size_p, positive_u, size_u, prior, settings_of)
     with np.errstate(all="ignore"):  # 0/0 of an empty set is NaN, and never chosen
         computed = computed.assign(**{record.column: record.compute(counts) for record in missing})
     old = [record.column for record in missing if record.column in curves.columns]

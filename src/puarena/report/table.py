@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from puarena.errors import unknown
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import METHOD, Method, in_order
-from puarena.report.problems import PROBLEM, Problem, read, read_all
+from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import aggregate, select
 from puarena.report.sources import absent, criteria_of, metrics_of, opened
 
@@ -83,7 +83,8 @@ class Table(Problem):
         records = [METRICS[metric] for metric, _ in self.metrics()]
         percent = [record.title for record in records if record.percent]
         lower = [record.title for record in records if not record.higher]
-        unit = " in percent" if len(percent) == len(records) else f" ({', '.join(percent)} in percent)" if percent else ""
+        some = f" ({', '.join(percent)} in percent)" if percent else ""
+        unit = " in percent" if len(percent) == len(records) else some
         return unit + (f" ({', '.join(lower)}: lower is better)" if lower else "")
 
     def _spread(self) -> str:
@@ -169,9 +170,9 @@ def _one(
         cell = Cell(float(record["mean"]), *errors, n=int(record["n"]), decimals=decimals)
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
     rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
-    problem = read(Problem, numbers.iloc[0].to_dict())
-    about = (*_notes(numbers), *notes)
-    return Table(**_facts(problem, PROBLEM), columns=columns, rows=tuple(_marked(rows, columns)), error=error, notes=about)
+    problem = read_all(Problem, numbers[:1])[0]
+    marked, about = tuple(_marked(rows, columns)), (*_notes(numbers), *notes)
+    return Table(**_facts(problem, PROBLEM), columns=columns, rows=marked, error=error, notes=about)
 
 
 def _facts(item: object, names: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from puarena.metrics import METRICS
 from puarena.report.figures.base import Figure, TooFewError, axis_title, color, tooltip
+from puarena.report.problems import settings
 
 if TYPE_CHECKING:
     from puarena.report.evidence import Evidence
@@ -52,8 +53,8 @@ class LabelShift(Figure):
             "percent:Q", title="labeled positives, % of the training data", scale=alt.Scale(nice=False, padding=8)
         )
         title = axis_title(metric)
-        series = sorted(set(grouped["series"]))
-        colors = color(series, "series", dict(zip(series, PALETTE, strict=False)))
+        series = [f"{setting.short}{form}" for setting in settings().values() for form in ("", " calibrated")]
+        colors = color(grouped["series"], "series", dict(zip(series, PALETTE, strict=False)))
         fade = alt.condition(pick, alt.value(1), alt.value(0.12))
         tips = ["series:N", "percent:Q", tooltip("mean"), tooltip("error"), "count:Q"]
         y = alt.Y("mean:Q", title=title, scale=alt.Scale(zero=False))

@@ -35,7 +35,8 @@ def _ranks(item: Statistics) -> object:
     from rich.table import Table
     from rich.text import Text
 
-    unit = "points" if METRICS[item.metric].percent else METRICS[item.metric].inline
+    metric = METRICS[item.metric]
+    unit, digits = "points" if metric.percent else metric.inline, metric.decimals
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     grid.add_column("", no_wrap=True)
     for head in ("mean rank", "95% interval", f"{unit} from {item.differences.reference}", "95% interval"):
@@ -43,7 +44,7 @@ def _ranks(item: Statistics) -> object:
     gaps = {gap.algorithm: gap for gap in item.differences.items}
     for rank in item.ranks.items:
         gap = gaps.get(rank.algorithm)
-        points = [_points(gap.value), _interval(gap.low, gap.high, 2)] if gap else ["", ""]
+        points = [_points(gap.value, item), _interval(gap.low, gap.high, digits)] if gap else ["", ""]
         interval = _interval(rank.low, rank.high, 1)
         grid.add_row(Text(rank.algorithm), *map(Text, (f"{rank.value:.2f}", interval, *points)))
     return grid
@@ -70,7 +71,7 @@ def sentences(item: Statistics) -> list[str]:
         lines.append(pairs.note)
     else:
         differ = pairs.significant
-        some = "; ".join(f"{a} - {b} {_points(d)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN])
+        some = "; ".join(f"{a} - {b} {_points(d, item)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN])
         more = f"; and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
         lines.append(
             f"Wilcoxon with Holm's correction: {len(differ)} of {len(pairs.pairs)} pairs differ at {pairs.alpha:g} "
@@ -96,8 +97,8 @@ def _p(value: float) -> str:
     return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
 
 
-def _points(value: float) -> str:
-    return f"{value:+.2f}"
+def _points(value: float, item: Statistics) -> str:
+    return f"{value:+.{METRICS[item.metric].decimals}f}"
 
 
 def _interval(low: float, high: float, decimals: int) -> str:
