@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -167,9 +167,9 @@ def compare(
 
     comparisons = []
     for key in sorted(tables, key=order):
+        about = dict(zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True))
         lines, spearman, note = _judged(tables[key])
-        about: Key = (*astuple(key[0]), *key[1:])
-        comparisons.append(Comparison(*about, lines=lines, spearman=spearman, note=note))
+        comparisons.append(Comparison(**asdict(key[0]), **about, lines=lines, spearman=spearman, note=note))
     return comparisons
 
 
