@@ -49,10 +49,11 @@ Profile = Annotated[
     str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
 ]
 Network = Annotated[
-    str | None, typer.Option(metavar="mlp|resnet32|resnet34", help="network; a residual one only for images")
+    str | None, typer.Option(metavar="NAME", help="network (see list networks); some are only for images")
 ]
 Precision = Annotated[
-    str | None, typer.Option(metavar="float32|bf16", help="what a residual network's activations are computed in")
+    str | None,
+    typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
 
