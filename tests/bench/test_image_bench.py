@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data, fleet
+from puarena import data, fleet, networks
 from puarena.bench import duration, execute, listing, suites
 from puarena.bench.executors import workers
-from puarena.bench.plan import group, make_plan, max_runs
+from puarena.bench.plan import group, make_plan
 from puarena.bench.profiles import Profile, Views
 from puarena.bench.spec import Spec
 from puarena.cli import app
@@ -92,8 +92,8 @@ def test_label_shift_has_an_image_part_that_can_be_left_out():
 
 def test_a_residual_network_is_for_images():
     plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1))
-    networks = {run.problem.dataset: run.network for run in plan.runs}
-    assert networks == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
+    trained = {run.problem.dataset: run.network for run in plan.runs}
+    assert trained == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
     assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
     flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
     assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
@@ -105,7 +105,7 @@ def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
     spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
     assert make_plan(spec).notes == ()
     tables = make_plan(spec.override(datasets=["letter"]))
-    assert tables.notes == ("bf16 is for residual networks: nothing here has one, everything is float32",)
+    assert tables.notes == ("no network here computes in bf16: everything is float32",)
 
 
 def test_precision_is_about_residual_networks_only():
@@ -138,7 +138,6 @@ def test_what_takes_hours_on_images_is_said():
 
 
 def test_fleet_sizes_by_device_and_network():
-    assert (max_runs("cpu", "mlp"), max_runs("cuda", "mlp")) == (64, 256)
     many = {"algorithms": ["nnpu"], "configs": 1, "splits": 160}
     runs = make_plan(suites.get("paper").override(**many)).runs + make_plan(images(network="resnet34", **many)).runs
     for device, limits in (
@@ -286,7 +285,7 @@ def test_estimate_without_files(device, monkeypatch):
     plan = make_plan(images(algorithms=["nnpu"], configs=1))
     found = duration.summarise(plan, device)
     assert [p.stored for p in probed] == [None, (3, 73, 73)]
-    runs, batch = duration.PROBED_IMAGES[device, "resnet32"]
+    runs, batch = networks.get("resnet32").probe[device]
     alone = 12 * 20_000 * 0.1 * 64 / batch / runs
     at_once = 1 if device == "cuda" else min(workers.available_cores(), found["fleets"])
     extra = found["fleets"] * duration.WRITING + duration.STARTING
