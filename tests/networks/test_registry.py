@@ -12,11 +12,11 @@ from puarena import fleet, networks, random
 from puarena.bench import duration, listing, suites
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
+from puarena.bench.unite import _agreeing
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.networks import RunNetwork, Stacked, registry
 from puarena.networks.resnet import ResNet
-from puarena.store.merge import _agreeing
 from toys import rows, toy
 
 SHORT = {"configs": 1, "steps": 4, "record_every": 2}
