@@ -36,16 +36,6 @@ class Sizes:
         """Unlabeled examples held out."""
         return truncated(VALIDATION * self.n_u)
 
-    @property
-    def train_p(self) -> int:
-        """Labeled positives to train on."""
-        return self.n_p - self.val_p
-
-    @property
-    def train_u(self) -> int:
-        """Unlabeled examples to train on."""
-        return self.n_u - self.val_u
-
 
 def sizes(size: int, rate: float, prior: float = 0.5, base: float = 0.5) -> Sizes:
     """Sizes of a draw from a sample of ``size`` whose positive fraction is ``base``, thinned to ``prior``.
