@@ -19,7 +19,7 @@ from puarena.bench.plan import make_plan
 from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
 from puarena.errors import UserError
-from puarena.store.folder import COLUMNS, Store
+from puarena.store import COLUMNS, open_store
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -85,7 +85,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         puarena.run(SPEC, out=broken, device="cpu")
     monkeypatch.undo()
-    store = Store.open(broken)
+    store = open_store(broken)
     done = store.done_runs()
     assert 0 < len(done) < 12
     assert store.status(make_plan(SPEC).run_ids)["missing"] == 12 - len(done)
@@ -114,7 +114,7 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     lost = outcome.failures[0].runs
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
-    store, planned = Store.open(tmp_path), make_plan(SPEC).run_ids
+    store, planned = open_store(tmp_path), make_plan(SPEC).run_ids
     assert store.status(planned) == {"planned": 12, "done": 12 - lost, "failed": lost, "missing": 0}
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
     assert (outcome.computed, outcome.failures) == (lost, [])
@@ -133,7 +133,7 @@ def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     puarena.run(SPEC, out=tmp_path, device="cpu")
     assert sum(calls) == 12
-    assert len(calls) > len(Store.open(tmp_path).shards())
+    assert len(calls) > len(open_store(tmp_path).shards())
     assert len(puarena.load(tmp_path).df()) == ROWS
 
 
@@ -219,7 +219,7 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
     outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
     assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
-    assert Store.open(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
+    assert open_store(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
 
 
 def test_the_process_that_only_passes_news_on_is_light():

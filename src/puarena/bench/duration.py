@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from puarena import algorithms, data, fleet
+from puarena import catalogue, data, fleet
 from puarena.bench.execute import choose_device
 from puarena.bench.executors.workers import choose_workers
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
@@ -119,7 +119,7 @@ def _seconds(stack: FleetSpec, shape: Shape, speed: Speed) -> float:
     """One fleet's time; one of another size than the probed one is taken to cost in proportion."""
     steps = run_steps(stack.first)
     records = -(-steps // stack.first.record_every)
-    step = speed.step * algorithms.get(stack.first.algorithm).cls.cost * shape.batch_size / speed.shape.batch_size
+    step = speed.step * catalogue.get(stack.first.algorithm).cost * shape.batch_size / speed.shape.batch_size
     record = speed.record * shape.evaluated / speed.shape.evaluated
     return WRITING + speed.start + len(stack.runs) / speed.runs * (steps * step + records * record)
 

@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puarena import __version__, data, fleet
+from puarena import __version__, catalogue, data, fleet
 from puarena.bench.beacon import Beacon
-from puarena.bench.classics import curves_of, is_classic
-from puarena.bench.estimated_prior import Estimates, told, with_prior
+from puarena.bench.classics import curves_of
+from puarena.bench.estimated_prior import Estimates, with_prior
 from puarena.bench.executors import workers as crew
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, group, make_plan
 from puarena.bench.progress import Progress, Silent
 from puarena.bench.resume import EVERY, Keeper, Place, interrupted
-from puarena.bench.spec import FULL_PRECISION, TRUE_PRIOR, Spec
+from puarena.bench.spec import ESTIMATE, Spec
 from puarena.errors import UserError
-from puarena.store.folder import Store
+from puarena.store import Folder
 
 if TYPE_CHECKING:
     from puarena.data import Dataset, HiddenLabels, Problem, PUData
@@ -133,7 +133,7 @@ def run(
     plan = make_plan(Spec.load(spec))
     source = DataSource(plan, data)
     source.check(plan)
-    store = Store.create(out, plan.spec.to_dict(), plan.spec.hash())
+    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())
     stored = store.done_runs()
     missing = [run for run in plan.runs if run.run_id not in stored]
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
@@ -160,7 +160,7 @@ def run(
                 outcome.computed += len(stack.runs)
                 live.fleet_ends(stack)
     _forget_mended_failures(store)
-    if store.begun():  # of fleets that were halved
+    if store.states():  # of fleets that were halved
         stored = store.done_runs()
         left = [run for run in missing if run.run_id not in stored]
         interrupted(store, left, settings.place, device, max_runs, say=lambda text: None)
@@ -204,7 +204,7 @@ def fleet_work(stack: FleetSpec, source: DataSource, settings: Settings) -> crew
     Runs whose data differ in shape are trained apart. A fleet that was interrupted goes on from its last state.
     """
     rows = [make_row(run, source) for run in stack.runs]
-    if is_classic(stack.first.algorithm):
+    if catalogue.get(stack.first.algorithm).fits:
         return (yield from classic_work(stack, rows, source))
     parts: dict[Any, list[int]] = {}
     for index, row in enumerate(rows):
@@ -270,11 +270,33 @@ def make_row(run: RunSpec, source: DataSource) -> fleet.Row:
     )
 
 
-def hyper_of(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
-    """What the store keeps as JSON: the hyperparameters, an estimated prior, a precision that is not the full one."""
-    estimated = {} if run.prior_source == TRUE_PRIOR else {"prior_used": row.data.prior}
-    precision = {} if run.precision == FULL_PRECISION else {"precision": run.precision}
-    return {**dict(run.hyper), "momentum": run.momentum, **estimated, **precision}
+def run_columns(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
+    """What the store says about a run as a whole: its problem, its method as the catalogue has it, its choices."""
+    entry = catalogue.get(run.algorithm)
+    return {
+        "run": run.run_id,
+        "dataset": run.problem.dataset,
+        "case": run.problem.case,
+        "setting": run.problem.setting,
+        "labelling": "scar",
+        "rate": run.problem.rate,
+        "prior": run.problem.prior,
+        "algorithm": run.algorithm,
+        **{fact: getattr(entry, fact) for fact in ("base", "calibrated", "variant", "frame", "supervised")},
+        "profile": run.profile,
+        "prior_source": run.prior_source.removeprefix(ESTIMATE),
+        "prior_used": row.data.prior,
+        "split": run.split,
+        "config": run.config,
+        "hyper": json.dumps({**dict(run.hyper), "momentum": run.momentum}, sort_keys=True),
+        "lr": run.lr,
+        "batch_size": run.batch_size,
+        "network": run.network,
+        "precision": run.precision,
+        "seed": run.seed,
+        "n_p": len(row.data.p_train),
+        "n_u": len(row.data.u_train),
+    }
 
 
 def to_frame(
@@ -284,24 +306,8 @@ def to_frame(
     records = len(curves.step)
     constant = [
         {
-            "run": run.run_id,
+            **run_columns(run, row),
             "fleet": fleet_id,
-            "dataset": run.problem.dataset,
-            "case": run.problem.case,
-            "setting": run.problem.setting,
-            "rate": run.problem.rate,
-            "prior": run.problem.prior,
-            "algorithm": run.algorithm,
-            "profile": told(run),
-            "split": run.split,
-            "config": run.config,
-            "hyper": json.dumps(hyper_of(run, row), sort_keys=True),
-            "lr": run.lr,
-            "batch_size": run.batch_size,
-            "network": run.network,
-            "seed": run.seed,
-            "n_p": len(row.data.p_train),
-            "n_u": len(row.data.u_train),
             "status": "ok" if stop < 0 else f"diverged at step {stop}",
             "device": device,
             "version": __version__,
@@ -328,7 +334,7 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}{where}"
 
 
-def _forget_mended_failures(store: Store) -> None:
+def _forget_mended_failures(store: Folder) -> None:
     """Remove notes of failed fleets whose runs have been computed since, perhaps in other fleets."""
     notes = store.failures()
     if notes:

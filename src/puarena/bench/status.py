@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from puarena.bench.beacon import running
+from puarena.bench.unite import planned
 from puarena.data import labelling
-from puarena.store.merge import planned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from puarena.bench.plan import RunSpec
     from puarena.data import Problem
-    from puarena.store.folder import Store
+    from puarena.store import Store
 
 REASONS = 5  # shown of one algorithm
 
@@ -81,7 +81,7 @@ def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     failed = store.failed(outcomes)
-    active, begun = running(store.path), store.begun_runs()
+    active, begun = running(store.path), store.runs_with_state()
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
         branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))

@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from puarena import algorithms
-from puarena.algorithms.core.describe import describe
 from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
@@ -236,11 +235,11 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             entry = algorithms.get(name or self.algorithm)
         except UserError as error:
             raise ValueError(str(error)) from None
-        if entry.cls.supervised:
+        if entry.supervised:
             raise ValueError(
                 f"'{entry.name}' is trained with true labels of the unlabeled rows; choose a PU algorithm."
             )
-        form = describe(entry)["calibrated_form"]
+        form = entry.calibrated_form
         if self.calibrated == "auto":
             return form if form and labelling.get(self.setting).one_sample else entry.name
         if self.calibrated and not form and not entry.calibrated:
