@@ -278,7 +278,7 @@ def run_columns(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
         "dataset": run.problem.dataset,
         "case": run.problem.case,
         "setting": run.problem.setting,
-        "labelling": "scar",
+        "labelling": run.problem.labelling,
         "rate": run.problem.rate,
         "prior": run.problem.prior,
         "algorithm": run.algorithm,
