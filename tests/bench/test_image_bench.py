@@ -12,21 +12,20 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data, fleet
+from puarena import data, fleet, networks
 from puarena.bench import duration, execute, listing, suites
 from puarena.bench.executors import workers
-from puarena.bench.plan import group, make_plan, max_runs
-from puarena.bench.profiles import Profile, Views
+from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
 from puarena.cli import app
-from puarena.data import Dataset, DatasetInfo, registry
+from puarena.data import Dataset, DatasetInfo, Views, registry
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
 from puarena.report.figures import figures
 from results import records
 
 SIDE = 8
-PLAIN = "cifar10-eval"  # a view that only makes numbers of bytes
+PLAIN = data.views_of("cifar10", "").evaluation  # a view that only makes numbers of bytes
 TINY = {"splits": 1, "configs": 1, "steps": 2, "record_every": 1, "hyper": {"*": {"batch_size": 4}}}
 
 
@@ -39,14 +38,14 @@ def tiny(monkeypatch):
     known = dict.fromkeys(("title", "description", "licence", "citation"), "")
     info = DatasetInfo(
         name="tiny", urls=(), files=(), examples=160, class_names=("dark", "bright"), shape=(3, SIDE, SIDE),
-        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80, **known,
+        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80,
+        views=lambda: {"": Views(PLAIN, PLAIN, PLAIN)}, **known,
     )  # fmt: skip
     dataset = Dataset(
         name="tiny", features=images, classes=bright.astype(np.int64), class_names=info.class_names,
         cases=info.cases, size=info.size, train=np.arange(120), test=np.arange(120, 160),
     )  # fmt: skip
-    monkeypatch.setitem(registry.BUILT_IN, "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
-    monkeypatch.setattr(Profile, "views_of", lambda self, name: Views(PLAIN, PLAIN, PLAIN))
+    monkeypatch.setitem(registry.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
     yield dataset
     registry._load_built_in.cache_clear()
 
@@ -92,8 +91,8 @@ def test_label_shift_has_an_image_part_that_can_be_left_out():
 
 def test_a_residual_network_is_for_images():
     plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1))
-    networks = {run.problem.dataset: run.network for run in plan.runs}
-    assert networks == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
+    trained = {run.problem.dataset: run.network for run in plan.runs}
+    assert trained == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
     assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
     flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
     assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
@@ -105,7 +104,7 @@ def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
     spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
     assert make_plan(spec).notes == ()
     tables = make_plan(spec.override(datasets=["letter"]))
-    assert tables.notes == ("bf16 is for residual networks: nothing here has one, everything is float32",)
+    assert tables.notes == ("no network here computes in bf16: everything is float32",)
 
 
 def test_precision_is_about_residual_networks_only():
@@ -138,7 +137,6 @@ def test_what_takes_hours_on_images_is_said():
 
 
 def test_fleet_sizes_by_device_and_network():
-    assert (max_runs("cpu", "mlp"), max_runs("cuda", "mlp")) == (64, 256)
     many = {"algorithms": ["nnpu"], "configs": 1, "splits": 160}
     runs = make_plan(suites.get("paper").override(**many)).runs + make_plan(images(network="resnet34", **many)).runs
     for device, limits in (
@@ -286,7 +284,7 @@ def test_estimate_without_files(device, monkeypatch):
     plan = make_plan(images(algorithms=["nnpu"], configs=1))
     found = duration.summarise(plan, device)
     assert [p.stored for p in probed] == [None, (3, 73, 73)]
-    runs, batch = duration.PROBED_IMAGES[device, "resnet32"]
+    runs, batch = networks.get("resnet32").probe[device]
     alone = 12 * 20_000 * 0.1 * 64 / batch / runs
     at_once = 1 if device == "cuda" else min(workers.available_cores(), found["fleets"])
     extra = found["fleets"] * duration.WRITING + duration.STARTING

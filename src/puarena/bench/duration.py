@@ -14,24 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from puarena import catalogue, data, fleet
+from puarena import catalogue, data, fleet, networks
 from puarena.bench.execute import choose_device
 from puarena.bench.executors.workers import choose_workers
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
-from puarena.bench.profiles import Views
 from puarena.bench.spec import FULL_PRECISION
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, Views, labelling
 
 BUDGET = 2.5  # seconds for all probes together
-PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
-PROBED_IMAGES = {  # and runs and batch size in a probe on images, at most
-    ("cpu", "mlp"): (2, 128),
-    ("cpu", "resnet32"): (1, 8),
-    ("cpu", "resnet34"): (1, 2),
-    ("cuda", "mlp"): (32, 128),
-    ("cuda", "resnet32"): (8, 64),
-    ("cuda", "resnet34"): (8, 64),
-}
+PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe of tables, at most; more cost in proportion on a CPU
 SEGMENT = {"cpu": 1, "cuda": 10}  # steps from record to record in a probe on images
 PASS = 1 / 3  # of what a training step costs per example: evaluation has no backward pass
 PROBE = "nnpu"  # whose step has cost 1
@@ -107,7 +98,7 @@ def estimate(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
         shape = shape_of(plan, stack)
         each.append(_seconds(stack, shape, speeds[reduced(shape, 1, device)[0].key]))
     if device == "cuda":
-        alone = sum(seconds for stack, seconds in zip(fleets, each, strict=True) if stack.residual)
+        alone = sum(seconds for stack, seconds in zip(fleets, each, strict=True) if stack.fills_gpu)
         return alone + (sum(each) - alone) / (OVERLAP if len(fleets) > 1 else 1)
     at_once = choose_workers(None, fleets, device)
     ends = [STARTING if at_once > 1 else 0.0] * at_once  # each worker takes the longest fleet that waits
@@ -148,7 +139,7 @@ def reduced(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
     """The shape and the number of runs that are probed for these: as they are for tables, a few examples of images."""
     if not shape.image:
         return shape, min(runs, PROBED[device])
-    most, batch = PROBED_IMAGES[device, shape.network]
+    most, batch = networks.get(shape.network).probe[device]
     batch = min(batch, shape.batch_size)
     few = max(10, 2 * batch)  # a tenth of which is for validation
     return replace(shape, n_p=few, n_u=few, test=few // 10, batch_size=batch), min(runs, most)
@@ -214,7 +205,7 @@ def made_up(shape: Shape, runs: int) -> tuple[np.ndarray, list[fleet.Row]]:
         parts = np.split(rng.permutation(total), np.cumsum([val_p, shape.n_p - val_p, val_u, shape.n_u - val_u]))
         p_val, p_train, u_val, u_train, test = parts
         rate = shape.n_p / (shape.n_p + shape.n_u)
-        pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, "os")
+        pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labelling.get(labelling.DEFAULT))
         labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
         rows.append(fleet.Row(PROBE, pu, HiddenLabels(*labels), seed))
     return features, rows

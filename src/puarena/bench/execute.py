@@ -176,7 +176,7 @@ def _train_all(
     live: Progress,
 ) -> Iterator[crew.Ended]:
     """Train fleets where and how the settings say; yield each with its rows, or with what broke it."""
-    thin, wide = ([stack for stack in fleets if stack.residual is kind] for kind in (False, True))
+    thin, wide = ([stack for stack in fleets if stack.fills_gpu is kind] for kind in (False, True))
     if settings.device == "cuda" and thin and wide:  # those that fill the device on their own come last
         return chain(*(_train_all(part, plan, folder, source, settings, live) for part in (thin, wide)))
     at_once = crew.choose_workers(settings.workers, fleets, settings.device)
@@ -278,7 +278,7 @@ def run_columns(run: RunSpec, row: fleet.Row) -> dict[str, Any]:
         "dataset": run.problem.dataset,
         "case": run.problem.case,
         "setting": run.problem.setting,
-        "labelling": "scar",
+        "labelling": run.problem.labelling,
         "rate": run.problem.rate,
         "prior": run.problem.prior,
         "algorithm": run.algorithm,

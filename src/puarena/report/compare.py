@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report import _labelling as labelling
 from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out

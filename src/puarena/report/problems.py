@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from puarena.report import _labelling as labelling
+from puarena.data import labelling
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -33,7 +33,7 @@ News: TypeAlias = Callable[[FleetSpec, int], None]
 Ended: TypeAlias = tuple[FleetSpec, pd.DataFrame | Exception]
 
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings
-STREAMS = 10  # fleets in flight on a GPU; one of residual networks fills it on its own
+STREAMS = 10  # fleets in flight on a GPU, of those that do not fill it on their own
 _state: dict[str, Any] = {}
 
 
@@ -49,7 +49,7 @@ def choose_workers(workers: int | None, fleets: list[FleetSpec], device: str) ->
             raise UserError(f"the number of workers is {workers}; give 1 or more")
         return workers
     if device == "cuda":
-        return 1 if any(stack.residual for stack in fleets) else STREAMS
+        return 1 if any(stack.fills_gpu for stack in fleets) else STREAMS
     small = sum(fleet.steps for fleet in fleets) < SMALL
     return 1 if small else max(1, min(available_cores(), len(fleets)))
 
