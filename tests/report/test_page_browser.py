@@ -192,7 +192,7 @@ def test_every_filter_changes_the_rows(opened: Opened) -> None:
     assert "nnpu-c" not in opened.names()
     opened.choose("dataset", "letter")
     assert opened.rows() == []
-    assert "No problem fits" in opened.page.locator("#told").inner_text()
+    assert "No problem fits" in opened.page.locator("#board-words").inner_text()
     opened.choose("dataset", "all")
     opened.page.fill("#filters input[name=search]", "nnp")
     assert opened.names() == ["nnpu"]

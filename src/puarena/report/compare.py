@@ -18,7 +18,7 @@ from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
 from puarena.report.select import aggregate, select
-from puarena.report.sources import criteria_of, metrics_of, opened
+from puarena.report.sources import opened
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,10 +142,10 @@ def compare(
     All metrics and criteria unless told. Where a profile has its own form of a criterion, that form compares with the
     published criterion (``pa-released`` of runs of the profile ``released`` with PA), and the plain one with nothing.
     """
-    source = opened(source)
-    chosen, by = metrics_of(source, metrics, every=True), criteria_of(source, criteria, every=True)
+    curves = opened(source)
+    chosen, by = curves.metrics(metrics, every=True), curves.criteria(criteria, every=True)
     theirs = read_published(published)
-    numbers = aggregate(select(source, by), chosen)
+    numbers = aggregate(select(curves, by), chosen)
     if not len(numbers):
         raise UserError("there are no results yet to compare with published numbers")
     tables: dict[Key, list[Line]] = {}

@@ -10,12 +10,10 @@ from puarena.metrics import METRICS
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import select
-from puarena.report.sources import GROUP, criteria_of, load, metrics_of, opened
-from puarena.store import Store, ask
+from puarena.report.sources import GROUP, Curves, opened
 from puarena.store.sql import sql_text
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
     from pandas import DataFrame
 
     from puarena.report.sources import Source
@@ -46,29 +44,28 @@ def evidence(
     selection: DataFrame | None = None,
 ) -> Evidence:
     """Read everything the figures need; ``points`` is about how many records of a learning curve are kept."""
-    source = opened(source)
-    drawn, by = metrics_of(source, metrics), criteria_of(source, criteria)
-    chosen = select(source, by) if selection is None else selection
+    curves = opened(source)
+    drawn, by = curves.metrics(metrics), curves.criteria(criteria)
+    chosen = select(curves, by) if selection is None else selection
     if algorithms is not None:
         chosen = chosen[chosen["algorithm"].isin(list(algorithms))]
     chosen = with_words(chosen)
-    curves = load(source)
-    records = [METRICS[name] for name in metrics_of(source, None, every=True)]
+    records = [METRICS[name] for name in curves.metrics(every=True)]
     keys = ", ".join(f'"{key}"' for key in GROUP)
     best = ", ".join(
         f"{'max' if m.higher else 'min'}({m.column}) FILTER (WHERE selectable AND NOT isnan({m.column})) AS {m.column}"
         for m in records
     )
-    few = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
-    highest = ask(curves, f"SELECT {keys}, split, {best} FROM curves {'WHERE false ' if few else ''}GROUP BY ALL").df()
+    few = curves.store is not None and curves.store.summarized  # it has few records, and the best may be missing
+    highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {'WHERE false ' if few else ''}GROUP BY ALL")
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
-    seconds = ask(curves, f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL").df()
+    seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
     thinned = _thinned(curves, chosen, [m.column for m in records], points)
     return Evidence(tuple(drawn), tuple(by), chosen, with_words(highest), with_words(seconds), with_words(thinned))
 
 
-def _thinned(curves: DuckDBPyRelation, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
+def _thinned(curves: Curves, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
     """The learning curves of the selected configurations: evenly spaced records, and the selected ones."""
     import pandas
 
@@ -86,7 +83,7 @@ def _thinned(curves: DuckDBPyRelation, chosen: DataFrame, columns: list[str], po
             FROM curves WHERE run IN ({run_list(picked)}))
         WHERE place % greatest(1, places // {points}) = 0 OR place = places OR place = 1
     """
-    even = ask(curves, query).df().merge(picked[keys].drop_duplicates(), on=keys).assign(even=True)
+    even = curves.frame(query).merge(picked[keys].drop_duplicates(), on=keys).assign(even=True)
     both = pandas.concat([even, own]).drop_duplicates([*keys, "step"])
     return both.sort_values([*keys, "step"], ignore_index=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 from puarena import __version__
 from puarena.errors import UserError
 from puarena.report.select import select
-from puarena.report.sources import criteria_of
+from puarena.report.sources import opened
 from puarena.store import FORMAT, Store, open_store
 from puarena.store.summary import write_summary
 
@@ -28,7 +28,8 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
 
     store = source if isinstance(source, Store) else open_store(source)
     with duckdb.connect() as con, store.reading():
-        chosen = select(store)
+        curves = opened(store)
+        chosen = select(curves)
         if not len(chosen):
             raise UserError(f"'{store.path}' has no results yet, so there is nothing to export")
         con.register("picks", chosen.loc[chosen["step"].notna(), ["run", "step"]].drop_duplicates())
@@ -38,7 +39,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
             "format": FORMAT,
             "spec": portable(store.spec),
             "summary": {
-                "criteria": criteria_of(store, None, every=True),
+                "criteria": curves.criteria(every=True),
                 "runs": runs,
                 "records": store.info.get("summary", {}).get("records", records),
                 "failures": store.failures(),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from puarena import __version__
 from puarena.files import write_file
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.problems import PROBLEM, Problem, read, settings
+from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
-from puarena.report.sources import criteria_of, listed, load
+from puarena.report.sources import Curves, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
-from puarena.store import OK, Store, ask, open_store
+from puarena.store import OK
 
 if TYPE_CHECKING:
     from puarena.report.sources import Source
@@ -35,13 +35,13 @@ def write_page(
     """Write the page; it needs no network, and names from users show as text."""
     from puarena.report.page_data import embed, gather
 
-    store = open_store(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
-    results = store or source
+    curves = opened(source)
+    store = curves.store
     metrics = None if metrics is None else listed(metrics)
-    by = criteria_of(results, criteria)
-    tables = table(results, metrics, criteria, error, algorithms)
+    by = curves.criteria(criteria)
+    tables = table(curves, metrics, criteria, error, algorithms)
     spec = store.spec if store else {}
-    data = gather(results, tables, select(results, by), metrics, error, algorithms) if tables else {}
+    data = gather(curves, tables, select(curves, by), metrics, error, algorithms) if tables else {}
     write_file(
         path,
         _template().render(
@@ -64,25 +64,26 @@ def write_page(
             js=_text("page.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
-            **_facts(results, store),
+            **_facts(curves),
         ),
     )
 
 
-def _facts(source: Source, store: Store | None) -> dict[str, Any]:
+def _facts(curves: Curves) -> dict[str, Any]:
     """What the page says about the curves as a whole: how many, made by what, and which runs failed."""
-    curves = load(source)
-    runs, records = ask(curves, "SELECT count(DISTINCT run), count(*) FROM curves").fetchall()[0]
+    store = curves.store
+    ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
     makers = "SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"
     who = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split", "config", "run"))
     broken = f"SELECT {who}, min(status) AS reason FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who}"
-    rows = ask(curves, broken).df().to_dict("records")
+    diverged = curves.frame(broken)
+    where = [problem.label() for problem in read_all(Problem, diverged)]
     failures = store.failures() if store else []
     return {
         "runs": runs,
         "records": store.info.get("summary", {}).get("records", records) if store else records,
-        "makers": ask(curves, makers).fetchall(),
-        "diverged": [row | {"problem": read(Problem, row).label()} for row in rows],
+        "makers": curves.rows(makers),
+        "diverged": diverged.assign(problem=where).to_dict("records"),
         "failures": failures,
         "lost": sum(len(failure["runs"]) for failure in failures),
     }

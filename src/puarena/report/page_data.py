@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.drawing import draw
@@ -18,14 +19,13 @@ from puarena.report.figures.learning_curves import curve_axis, curve_chart
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.select import aggregate
-from puarena.report.sources import GROUP, load, metrics_of
+from puarena.report.sources import GROUP
 from puarena.report.table import ErrorKind, Table
-from puarena.store import ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from puarena.report.sources import Source
+    from puarena.report.sources import Curves
 
 CURVE_VALUES = 200_000  # numbers in all learning curves of a page together: about a megabyte
 KEYS = (*GROUP, "split", "config")
@@ -52,7 +52,7 @@ class Places:
 
 
 def gather(
-    source: Source,
+    curves: Curves,
     tables: Sequence[Table],
     selection: DataFrame,
     metrics: Iterable[str] | None,
@@ -60,7 +60,7 @@ def gather(
     algorithms: Sequence[str] | None,
 ) -> dict[str, Any]:
     """Everything of the page that its script shows, as plain data."""
-    shown = metrics_of(source, metrics, every=True)
+    shown = curves.metrics(metrics, every=True)
     by = list(dict.fromkeys(selection["criterion"]))
     longest = sorted(tables, key=lambda table: -len(table.rows))
     rows = [read(Method, vars(row)) for table in longest for row in table.rows]
@@ -72,15 +72,16 @@ def gather(
     )
     groups = max(1, len(selection[[*GROUP, "split"]].drop_duplicates()) * len(by))
     points = max(8, min(50, CURVE_VALUES // (groups * len(shown))))
-    facts = evidence(source, metrics, by, algorithms, points, selection)
+    facts = evidence(curves, metrics, by, algorithms, points, selection)
     return {
         "metrics": [_metric(name) for name in shown],
         "criteria": [_criterion(name) for name in by],
         "settings": {code: f"{setting.title} ({setting.short})" for code, setting in settings().items()},
+        "usual": {"labelling": labelling.SCAR},
         "problems": [_facts(problem) for problem in places.problems],
         "methods": [_method(method) for method in places.methods],
         "cells": _cells(facts.selection, error, places),
-        **_picks(source, facts, places),
+        **_picks(curves, facts, places),
         "about": {name: _about(name) for name in dict.fromkeys(method.algorithm for method in places.methods)},
         "figures": _figures(facts),
         "drawn": list(facts.metrics),
@@ -155,10 +156,10 @@ def _whole(values: Iterable[float]) -> list[int | None]:
     return [None if math.isnan(value) else round(1e4 * value) for value in values]
 
 
-def _picks(source: Source, facts: Evidence, places: Places) -> dict[str, Any]:
+def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
     """What was selected, with which hyperparameters, and the learning curves of it."""
     chosen = facts.selection.dropna(subset=["step", "config"])
-    settings = _hyperparameters(source, chosen)
+    settings = _hyperparameters(stored, chosen)
     texts = {text: i for i, text in enumerate(dict.fromkeys(settings.values()))}
     picks = []
     for (method, at), row in zip(places.of(chosen), chosen.to_dict("records"), strict=True):
@@ -176,16 +177,15 @@ def _picks(source: Source, facts: Evidence, places: Places) -> dict[str, Any]:
     return {"picks": picks, "hypers": list(texts), "curves": curves, "steps": [list(key) for key in steps]}
 
 
-def _hyperparameters(source: Source, chosen: DataFrame) -> dict[str, str]:
+def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
     """Learning rate, batch size and hyperparameters in words, by run."""
-    curves = load(source)
     known = [name for name in ("lr", "batch_size", "hyper") if name in curves.columns]
     if not known or chosen.empty:
         return {}
     firsts = ", ".join(f"any_value({name}) AS {name}" for name in known)
     query = f"SELECT run, {firsts} FROM curves WHERE run IN ({run_list(chosen)}) GROUP BY run"
     words = {}
-    for row in ask(curves, query).df().to_dict("records"):
+    for row in curves.frame(query).to_dict("records"):
         parts = [f"learning rate {row['lr']:.3g}"] if "lr" in known else []
         parts += [f"batch {row['batch_size']}"] if "batch_size" in known else []
         try:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from puarena.metrics import CRITERIA, METRICS, metric
-from puarena.report.sources import GROUP, criteria_of, listed, load, metrics_of, opened, reading, with_criteria
-from puarena.store import ask
+from puarena.report.sources import GROUP, listed, opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,9 +26,9 @@ def select(source: Source, criteria: Iterable[str] | str | None = None) -> DataF
     ``value`` (of the criterion), ``step``, ``config``, ``run`` and the test metrics. Where every value of the criterion
     is NaN nothing is selected and these are missing. All criteria unless told.
     """
-    source = opened(source)
-    chosen = criteria_of(source, criteria, every=True)
-    columns = [METRICS[name].column for name in metrics_of(source, None, every=True)]
+    curves = opened(source)
+    chosen = curves.criteria(criteria, every=True)
+    columns = [METRICS[name].column for name in curves.metrics(every=True)]
     keys = ", ".join(f'"{key}"' for key in (*GROUP, "split"))
     read = ", ".join(["value", "step", "config", "run", *columns])
     picks = ", ".join(f"{_pick(name, columns)} AS pick_{i}" for i, name in enumerate(chosen))
@@ -41,8 +40,7 @@ def select(source: Source, criteria: Iterable[str] | str | None = None) -> DataF
         SELECT {keys}, configs, criterion, {read} FROM spread
         ORDER BY {keys}, list_position({chosen!r}, criterion)
     """
-    with reading(source):
-        return ask(with_criteria(load(source), chosen), query).df()
+    return curves.frame(query, chosen)
 
 
 def _pick(criterion: str, columns: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import aggregate, select
-from puarena.report.sources import absent, criteria_of, metrics_of, opened
+from puarena.report.sources import opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -114,13 +114,13 @@ def table(
     ``metrics`` and ``criteria``: names of records of ``puarena.metrics``; the usual ones, and those of the profile,
     unless told. ``error``: ``stderr`` or ``std``. ``algorithms``: which, in order.
     """
-    source = opened(source)
-    chosen, by = metrics_of(source, metrics), criteria_of(source, criteria)
+    curves = opened(source)
+    chosen, by = curves.metrics(metrics), curves.criteria(criteria)
     if error not in ERRORS:
         raise unknown("error", error, ERRORS)
-    numbers = only(aggregate(select(source, by), chosen), algorithms)
+    numbers = only(aggregate(select(curves, by), chosen), algorithms)
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
-    notes = absent(source) if criteria is None else []
+    notes = curves.absent() if criteria is None else []
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
     return [_one(part, columns, error, algorithms, notes) for _, part in problems]
 

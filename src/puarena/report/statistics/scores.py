@@ -9,7 +9,7 @@ from puarena.errors import UserError, unknown
 from puarena.metrics import METRICS
 from puarena.report.evidence import with_words
 from puarena.report.select import select
-from puarena.report.sources import criteria_of, metrics_of, opened
+from puarena.report.sources import opened
 from puarena.report.statistics.pairs import differences, wilcoxon
 from puarena.report.statistics.ranking import friedman, mean_ranks, nemenyi
 from puarena.report.statistics.results import OVER, Statistics
@@ -32,11 +32,11 @@ def scores(
 
     A method that sees the true labels takes part only if it is among ``algorithms``.
     """
-    source = opened(source)
-    (metric,), (criterion,) = metrics_of(source, metric), criteria_of(source, criterion)
+    curves = opened(source)
+    (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
     if over not in OVER:
         raise unknown("kind of block", over, OVER)
-    return _scores(select(source, criterion), metric, criterion, over, algorithms)
+    return _scores(select(curves, criterion), metric, criterion, over, algorithms)
 
 
 def _scores(
@@ -80,12 +80,12 @@ def statistics(
     Blocks are the problems, or, ``over="splits"``, the splits of all problems. ``reference``: test pairs with this
     algorithm only, and take differences from it (from the algorithm of the best mean rank unless told).
     """
-    source = opened(source)
-    chosen = metrics_of(source, metrics)[: None if metrics else 1]
-    by = criteria_of(source, criteria)
+    curves = opened(source)
+    chosen = curves.metrics(metrics)[: None if metrics else 1]
+    by = curves.criteria(criteria)
     if over not in OVER:
         raise unknown("kind of block", over, OVER)
-    selection = select(source, by)
+    selection = select(curves, by)
     everything = []
     for metric in chosen:
         for criterion in by:

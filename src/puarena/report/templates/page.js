@@ -170,17 +170,18 @@ function drawBoard() {
   });
   byId("board").replaceChildren(el("table", {},
     el("thead", {}, el("tr", {}, el("th", { class: "place", "aria-label": "Place" }), head)), el("tbody", {}, body)));
-  tell(problems, list);
+  describe(problems, list);
 }
 
 /** Say in words what the board shows. */
-function tell(problems, list) {
+function describe(problems, list) {
   const criterion = DATA.criteria[state.criterion];
   const fixed = KEYS.slice(2).filter((key) => new Set(problems.map((at) => DATA.problems[at][key])).size === 1)
+    .filter((key) => DATA.problems[problems[0]][key] !== DATA.usual[key])
     .map((key) => `${WORDS[key].toLowerCase()} ${shownValue(key, DATA.problems[problems[0]][key])}`);
   const counts = [...new Set(list.flatMap((line) => line.own.filter(Boolean).map((cell) => cell[2])))].sort((a, b) => a - b);
   const splits = counts.length > 1 ? `${counts[0]} to ${counts.at(-1)}` : String(counts[0] ?? 0);
-  byId("told").textContent = problems.length === 0 ? "No problem fits these filters."
+  byId("board-words").textContent = problems.length === 0 ? "No problem fits these filters."
     : `${list.length} methods. Test ${metric().inline}${metric().percent ? " in percent" : ""}${metric().higher ? "" : " (lower is better)"}, ` +
       `of the model with the ${criterion.higher ? "highest" : "lowest"} ${criterion.long} (${criterion.word}) on validation data; mean over ${splits} split${splits === "1" ? "" : "s"} ± error.` +
       (fixed.length ? ` Everywhere: ${fixed.join(", ")}.` : "");
@@ -223,8 +224,7 @@ async function draw(host, spec, label) {
   let room = host.clientWidth;
   for (let i = 0; i < 3; i++) {
     host.view?.finalize();
-    const made = await vegaEmbed(host, fitted(spec, room), options);
-    host.view = made;
+    host.view = await vegaEmbed(host, fitted(spec, room), options);
     const drawn = host.querySelector("svg.marks");
     const over = drawn ? Math.ceil(drawn.getBoundingClientRect().width) - host.clientWidth : 0;
     if (over <= 0 && (!spec.facet || over > -24)) break;
