@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import puarena.report.figures as package
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report.drawing import draw, save, write_figures
@@ -211,3 +212,12 @@ def test_importing_the_report_is_light() -> None:
 def test_numbers_are_finite() -> None:
     spec = chart("overall", evidence(source(METHODS, val_oa=math.nan), None, ["pa", "oa"]))
     assert np.isfinite(data(spec)["value"]).all()
+
+
+def test_a_file_is_a_figure() -> None:
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__", "base"}
+    listed = figures()
+    assert {type(figure).__module__.rpartition(".")[2] for figure in listed} == files
+    assert len({figure.name for figure in listed}) == len(listed) == len(files)
+    assert [figure.order for figure in listed] == sorted(figure.order for figure in listed)
+    assert all(figure.title and figure.words for figure in listed)
