@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import os
 import signal
@@ -311,20 +312,20 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
     content, store, runs = file.read_bytes(), Store.open(tmp_path), make_plan(SPEC).runs
-    place = resume.Place(file.parent, store.spec_hash)
+    states_here = resume.StateFolder(file.parent, store.spec_hash, "cpu")
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata()
     for key in ("format", "puarena", "torch", "device", "spec"):
         save_file(load_file(file), file, marks | {key: "other"})
         said: list[str] = []
-        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert resume.interrupted_fleets(store, runs, states_here, None, said.append) == {}
         assert said == [f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"]
         assert not file.exists()
         file.write_bytes(content)
     for damaged in (b"", content[:100], content[:-100]):
         file.write_bytes(damaged)
         said = []
-        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert resume.interrupted_fleets(store, runs, states_here, None, said.append) == {}
         assert said == [f"'{file}' is damaged; its runs start anew"]
         assert not file.exists()
     file.write_bytes(content[:-100])
@@ -391,7 +392,7 @@ def test_states_are_rare(tmp_path):
     assert not (tmp_path / "progress").exists()
     with pytest.raises(puarena.UserError, match="every -1 seconds"):
         puarena.run(SPEC, tmp_path, device="cpu", checkpoint_every=-1)
-    assert experiments.run.__defaults__[-1] == resume.EVERY
+    assert inspect.signature(experiments.run).parameters["checkpoint_every"].default == resume.EVERY
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):

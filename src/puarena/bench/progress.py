@@ -1,6 +1,6 @@
 """Live progress of a run: fleets done, runs, run-steps per second, time left.
 
-``execute`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
+``run`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Progress:
         self.steps = self.steps_done = 0
         self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
-        self._begun = 0  # run-steps that were behind at the start
+        self._resumed = 0  # run-steps that were behind at the start
         self._began = time.perf_counter()
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
@@ -38,15 +38,12 @@ class Progress:
     ) -> None:
         """Leave the terminal tidy."""
 
-    def start(self, fleets: list[FleetSpec], found: int, begun: dict[str, int] | None = None) -> None:
-        """Called once, with what is to be computed.
-
-        ``found`` runs are there already; fleets in ``begun`` go on after so many run-steps.
-        """
+    def start(self, fleets: list[FleetSpec], resumed: dict[str, int]) -> None:
+        """Called once, with what is to be computed; fleets in ``resumed`` go on after so many run-steps."""
         self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
         self.steps = sum(fleet.steps for fleet in fleets)
-        self._ahead = dict(begun or {})
-        self.steps_done = self._begun = sum(self._ahead.values())
+        self._ahead = dict(resumed)
+        self.steps_done = self._resumed = sum(self._ahead.values())
         self._began = time.perf_counter()
         self.show()
 
@@ -76,7 +73,7 @@ class Progress:
     @property
     def speed(self) -> float:
         """Run-steps per second so far."""
-        return (self.steps_done - self._begun) / max(time.perf_counter() - self._began, 1e-9)
+        return (self.steps_done - self._resumed) / max(time.perf_counter() - self._began, 1e-9)
 
     @property
     def left(self) -> float | None:
@@ -173,7 +170,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def spoken(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """``40 seconds``, ``7 minutes``, ``3.5 hours``, ``2.1 days``."""
     for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 90), ("hours", 3600, 48)):
         if seconds < until * length:
