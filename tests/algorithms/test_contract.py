@@ -90,12 +90,12 @@ class _Breaks(_Base):
     ],
 )
 def test_defects_are_caught(cls, check, monkeypatch):
-    monkeypatch.setitem(registry._extra, "defect", registry.Entry("defect", cls, False, "plugin"))
+    monkeypatch.setitem(registry._plugins, "defect", registry.entries_of(cls, "plugin")[0])
     with pytest.raises(contract.ContractError):
         contract.CHECKS[check]("defect", CONFIG)
 
 
 def test_the_smallest_algorithm_keeps_the_contract(monkeypatch):
-    monkeypatch.setitem(registry._extra, "small", registry.Entry("small", _Base, False, "plugin"))
+    monkeypatch.setitem(registry._plugins, "small", registry.entries_of(_Base, "plugin")[0])
     for check in contract.CHECKS.values():
         check("small", CONFIG)

@@ -25,7 +25,7 @@ from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
 from puarena.bench.status import standing
 from puarena.errors import UserError
-from puarena.store.folder import COLUMNS, Store
+from puarena.store import COLUMNS, open_store
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -91,7 +91,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         puarena.run(SPEC, out=broken, device="cpu")
     monkeypatch.undo()
-    store = Store.open(broken)
+    store = open_store(broken)
     done = store.done_runs()
     assert 0 < len(done) < 12
     assert standing(store).counts["missing"] == 12 - len(done)
@@ -120,7 +120,7 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     lost = outcome.failures[0].runs
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
-    store = Store.open(tmp_path)
+    store = open_store(tmp_path)
     assert standing(store).counts == {"planned": 12, "done": 12 - lost, "diverged": 0, "failed": lost, "missing": 0}
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
     assert (outcome.computed, outcome.failures) == (lost, [])
@@ -139,7 +139,7 @@ def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     puarena.run(SPEC, out=tmp_path, device="cpu")
     assert sum(calls) == 12
-    assert len(calls) > len(Store.open(tmp_path).shards())
+    assert len(calls) > len(open_store(tmp_path).shards())
     assert len(puarena.load(tmp_path).df()) == ROWS
 
 
@@ -225,7 +225,7 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
     outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
     assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
-    assert standing(Store.open(tmp_path / "out")).counts["done"] == 4
+    assert standing(open_store(tmp_path / "out")).counts["done"] == 4
 
 
 def test_the_process_that_only_passes_news_on_is_light():
@@ -293,7 +293,7 @@ def test_whoever_trains_a_fleet_stores_it(tmp_path):
         out = tmp_path / str(workers)
         with pytest.raises(KeyboardInterrupt):
             puarena.run(SPEC, out=out, device="cpu", workers=workers, progress=Deaf())
-        assert Store.open(out).done_runs()
+        assert open_store(out).done_runs()
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -32,7 +32,7 @@ from puarena.fleet import Fleet, FleetConfig, State, StateError
 from puarena.fleet.best import Best
 from puarena.fleet.checkpoint import made_by
 from puarena.networks.resnet import ResNet
-from puarena.store.folder import Store
+from puarena.store import open_store
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=64, steps=60, warmup=20, record_every=10)
@@ -271,7 +271,7 @@ def test_killed_and_resumed(tmp_path, plugged):
         os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
     flag.unlink()
-    assert Store.open(tmp_path / "out").done_runs() == set()
+    assert open_store(tmp_path / "out").done_runs() == set()
     told = go(tmp_path / "out", spec=spec)
     assert ["goes on after" in text for text in told.said] == [True, True]
     assert 0 < told.records < 12
@@ -290,7 +290,7 @@ def test_a_fleet_that_broke_goes_on(tmp_path, plugged):
     told = go(tmp_path / "out", spec=spec)
     assert ["goes on after" in text for text in told.said] == [True, True]
     assert told.records < 12
-    assert Store.open(tmp_path / "out").failures() == []
+    assert open_store(tmp_path / "out").failures() == []
     go(tmp_path / "whole", spec=spec)
     pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
 
@@ -311,7 +311,7 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
 def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
-    content, store, runs = file.read_bytes(), Store.open(tmp_path), make_plan(SPEC).runs
+    content, store, runs = file.read_bytes(), open_store(tmp_path), make_plan(SPEC).runs
     states_here = resume.StateFolder(file.parent, store.spec_hash, "cpu")
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata()
@@ -400,10 +400,10 @@ def test_what_reads_results_does_not_see_states(tmp_path):
     from puarena.store.merge import merge
 
     go(tmp_path / "a", 8)
-    store = Store.open(tmp_path / "a")
+    store = open_store(tmp_path / "a")
     found = standing(store)
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
-    assert len(store.begun_runs()) == 2
+    assert len(store.runs_with_state()) == 2
     go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))
     merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
     assert not (tmp_path / "both" / "progress").exists()

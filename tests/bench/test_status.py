@@ -23,7 +23,7 @@ from puarena.bench.plan import Plan, group, make_plan
 from puarena.bench.progress import Progress
 from puarena.bench.spec import Spec
 from puarena.cli import app
-from puarena.store.folder import Store
+from puarena.store import Folder, Store
 from results import curves
 
 SPEC = Spec(
@@ -38,7 +38,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def store(tmp_path: Path, plan: Plan) -> Store:
-    return Store.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
+    return Folder.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
 
 
 def runs_of(plan: Plan, algorithm: str, case: int) -> list[str]:

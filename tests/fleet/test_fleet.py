@@ -201,7 +201,7 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     x, data, hidden = toy()
     from puarena.algorithms.core import registry
 
-    monkeypatch.setitem(registry._extra, "two-stage", registry.Entry("two-stage", _TwoStage, False, "plugin"))
+    monkeypatch.setitem(registry._plugins, "two-stage", registry.entries_of(_TwoStage, "plugin")[0])
     f = Fleet(rows("two-stage", 2, data, hidden), replace(CONFIG, steps=70, warmup=30, record_every=25), x)
     g_before = f.algorithm.g.weight.clone()
     curves = f.train()
@@ -224,7 +224,7 @@ def test_a_restored_fleet_calls_the_hooks_that_are_still_due(monkeypatch):
     x, data, hidden = toy()
     from puarena.algorithms.core import registry
 
-    monkeypatch.setitem(registry._extra, "two-stage", registry.Entry("two-stage", _TwoStage, False, "plugin"))
+    monkeypatch.setitem(registry._plugins, "two-stage", registry.entries_of(_TwoStage, "plugin")[0])
     some = rows("two-stage", 2, data, hidden)
     for every, steps in ((7, 70), (24, 18), (30, 60)):
         config = replace(CONFIG, steps=steps, warmup=24 if every == 24 else 30, record_every=every)

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from puarena.errors import UserError
+from puarena.store import COLUMNS, Folder, Store, open_store
 from puarena.store import folder as module
-from puarena.store.folder import COLUMNS, Store
 from results import curves
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
@@ -23,7 +23,7 @@ SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.create(tmp_path / "out", SPEC, "abc")
+    return Folder.create(tmp_path / "out", SPEC, "abc")
 
 
 def leftovers(store: Store) -> list[Path]:
@@ -34,7 +34,7 @@ def test_what_is_written_is_read(store: Store) -> None:
     a, b = curves("a", seed=2**63 - 1), curves("b", val_pa=float("nan"))
     store.write_shard("a", a)
     store.write_shard("b", b[list(reversed(b.columns))])  # the order of columns does not matter
-    frame = Store.open(store.path).relation().df()
+    frame = open_store(store.path).relation().df()
     assert list(frame.columns) == list(COLUMNS)
     assert len(frame) == 12
     mine = frame[frame["fleet"] == "a"].reset_index(drop=True)
@@ -54,7 +54,7 @@ def test_an_empty_folder_is_an_empty_relation(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["a=b", "it's", "star*", "set[1]", "ünï cödé"])
 def test_odd_folder_names(tmp_path: Path, name: str) -> None:
-    store = Store.create(tmp_path / name, SPEC, "abc")
+    store = Folder.create(tmp_path / name, SPEC, "abc")
     store.write_shard("a", curves("a"))
     frame = store.relation().df()
     assert list(frame.columns) == list(COLUMNS)
@@ -63,7 +63,7 @@ def test_odd_folder_names(tmp_path: Path, name: str) -> None:
 
 def test_the_same_spec_goes_on(store: Store) -> None:
     store.write_shard("a", curves("a"))
-    again = Store.create(store.path, SPEC, "abc")
+    again = Folder.create(store.path, SPEC, "abc")
     assert again.done_runs() == {"a-0", "a-1"}
     assert again.spec == SPEC
     assert again.info["versions"]["puarena"] == module.__version__
@@ -71,7 +71,7 @@ def test_the_same_spec_goes_on(store: Store) -> None:
 
 def test_another_spec_is_refused(store: Store) -> None:
     with pytest.raises(UserError, match=r"another spec \('demo', abc; this one is def\).*another --out"):
-        Store.create(store.path, SPEC, "def")
+        Folder.create(store.path, SPEC, "def")
 
 
 def rewrite(store: Store, **changes: Any) -> None:
@@ -82,55 +82,55 @@ def rewrite(store: Store, **changes: Any) -> None:
 def test_another_version_is_refused_for_writing_only(store: Store) -> None:
     rewrite(store, versions={"puarena": "0.0.9"})
     with pytest.raises(UserError, match=r"made by puarena 0\.0\.9.*another --out"):
-        Store.create(store.path, SPEC, "abc")
-    assert Store.open(store.path).spec == SPEC
+        Folder.create(store.path, SPEC, "abc")
+    assert open_store(store.path).spec == SPEC
 
 
 def test_a_patch_version_goes_on(store: Store) -> None:
     major, minor, *_ = module.__version__.split(".")
     rewrite(store, versions={"puarena": f"{major}.{minor}.99"})
-    Store.create(store.path, SPEC, "abc")
+    Folder.create(store.path, SPEC, "abc")
 
 
 def test_another_format_is_refused(store: Store) -> None:
     rewrite(store, format=99)
-    for use in (Store.open, lambda path: Store.create(path, SPEC, "abc")):
+    for use in (Store.open, lambda path: Folder.create(path, SPEC, "abc")):
         with pytest.raises(UserError, match="format 99"):
             use(store.path)
 
 
 def test_not_a_results_folder(tmp_path: Path, store: Store) -> None:
     with pytest.raises(UserError, match="there is no results folder"):
-        Store.open(tmp_path / "nowhere")
+        open_store(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not a results folder.*no spec\.json"):
-        Store.open(tmp_path)
+        open_store(tmp_path)
     spec = store.path / "spec.json"
     whole = spec.read_text()
     spec.write_text(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="truncated or not JSON"):
-        Store.open(store.path)
+        open_store(store.path)
     with pytest.raises(UserError, match="truncated or not JSON"):
-        Store.create(store.path, SPEC, "abc")
+        Folder.create(store.path, SPEC, "abc")
     spec.write_text("[1, 2]")
     with pytest.raises(UserError, match="not written by puarena"):
-        Store.open(store.path)
+        open_store(store.path)
 
 
 def test_shards_without_their_spec_are_not_taken_over(store: Store) -> None:
     store.write_shard("a", curves("a"))
     (store.path / "spec.json").unlink()
     with pytest.raises(UserError, match=r"holds shards but no spec\.json"):
-        Store.create(store.path, SPEC, "def")
+        Folder.create(store.path, SPEC, "def")
 
 
 def test_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("I am a file")
     with pytest.raises(UserError, match=r"cannot use the results folder .*not a directory.*another --out"):
-        Store.create(tmp_path / "file" / "out", SPEC, "abc")
+        Folder.create(tmp_path / "file" / "out", SPEC, "abc")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "shards").write_text("I am a file, too")
     with pytest.raises(UserError, match="cannot use the results folder"):
-        Store.create(tmp_path / "out", SPEC, "abc")
+        Folder.create(tmp_path / "out", SPEC, "abc")
 
 
 def test_a_folder_that_vanishes_while_writing(store: Store) -> None:
@@ -207,15 +207,15 @@ import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from results import curves
 from puarena.store import folder as module
-from puarena.store.folder import Store
+from puarena.store import Store
 module.os.replace = lambda *args: os._exit(9)
-Store.open({str(store.path)!r}).write_shard("b", curves("b"))
+open_store({str(store.path)!r}).write_shard("b", curves("b"))
 """
     killed = subprocess.run([sys.executable, "-c", script], capture_output=True)
     assert killed.returncode == 9, killed.stderr
     assert len(leftovers(store)) == 1
     assert store.done_runs() == {"a-0", "a-1"}  # what is half-written is not seen
-    again = Store.create(store.path, SPEC, "abc")
+    again = Folder.create(store.path, SPEC, "abc")
     assert leftovers(again) == []
     assert again.done_runs() == {"a-0", "a-1"}
 
@@ -253,7 +253,7 @@ def test_foreign_parquet(store: Store, tmp_path: Path) -> None:
     file = store.path / "shards" / "b.parquet"
     duckdb.connect().execute(f"COPY (SELECT 1 AS run) TO '{file}' (FORMAT parquet)")
     assert_names_the_file(store, "b.parquet", "is a Parquet file that puarena did not write")
-    other = Store.create(tmp_path / "other", SPEC, "def")
+    other = Folder.create(tmp_path / "other", SPEC, "def")
     other.write_shard("b", curves("b"))
     file.write_bytes((other.path / "shards" / "b.parquet").read_bytes())
     assert_names_the_file(store, "b.parquet", "holds results of another spec")
@@ -318,7 +318,7 @@ def test_a_spoiled_failure_note(store: Store) -> None:
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
 def test_a_report_can_go_to_the_standard_output(tmp_path: Path) -> None:
-    script = "from puarena.store.folder import write_file as w; print('hello', flush=True); w('/dev/stdout', 'you')"
+    script = "from puarena.store import write_file as w; print('hello', flush=True); w('/dev/stdout', 'you')"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "hello\nyou"
     with (tmp_path / "log").open("w") as log:
         subprocess.run([sys.executable, "-c", script], stdout=log, check=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from puarena import algorithms, data
+from puarena import catalogue, data
 from puarena import fleet as engine
 from puarena.bench import executors
 from puarena.bench.device import choose_device
@@ -111,7 +111,7 @@ def _seconds(fleet: FleetSpec, shape: Shape, speed: Speed) -> float:
     """One fleet's time; one of another size than the probed one is taken to cost in proportion."""
     steps = run_steps(fleet.first)
     records = -(-steps // fleet.first.record_every)
-    step = speed.step * algorithms.get(fleet.first.algorithm).cls.cost * shape.batch_size / speed.shape.batch_size
+    step = speed.step * catalogue.get(fleet.first.algorithm).cost * shape.batch_size / speed.shape.batch_size
     record = speed.record * shape.evaluated / speed.shape.evaluated
     return WRITING + speed.start + len(fleet.runs) / speed.runs * (steps * step + records * record)
 

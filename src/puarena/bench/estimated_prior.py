@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 EDGE = 0.01  # the share of positives inside U is kept this far from 0 and 1
 
 
-def told(run: RunSpec) -> str:
-    """The profile as the store has it: ``definition``, or ``definition+bbe`` where BBE estimated the prior."""
-    return run.profile if run.prior_source == TRUE_PRIOR else f"{run.profile}+{run.prior_source.removeprefix(ESTIMATE)}"
-
-
 @dataclass
 class Estimates:
     """Estimated priors, each made once per problem, split, salt and method."""

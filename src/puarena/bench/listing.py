@@ -10,10 +10,10 @@ Rows = list[dict[str, Any]]
 
 def algorithms() -> Rows:
     """Every registered algorithm."""
-    from puarena.algorithms import get, names
+    from puarena import catalogue
     from puarena.algorithms.core.describe import describe
 
-    return [describe(get(name)) for name in names()]
+    return [describe(entry) for entry in catalogue.entries().values()]
 
 
 def datasets() -> Rows:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
-from puarena import algorithms, data
+from puarena import catalogue, data
+from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.bench.profiles import PROFILES, Views
 from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
@@ -21,7 +22,7 @@ MAX_RUNS = {  # rows of one fleet, at most
     "cpu": {"mlp": 64, "resnet32": 4, "resnet34": 4},
     "cuda": {"mlp": 256, "resnet32": 32, "resnet34": 8},
 }
-ESTIMATING, BAGGING = 10, 45  # minutes of one core on images: to estimate a prior, to fit bagging-pu
+ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
 
@@ -139,7 +140,7 @@ def make_plan(spec: Spec) -> Plan:
         for case, setting, rate, prior in product(part.cases, part.settings, part.rates, part.priors):
             problem = Problem(info.name, case, setting, rate, _prior(part.dataset, case) if prior is None else prior)
             for algorithm in spec.algorithms:
-                if setting == "ts" and algorithms.get(algorithm).calibrated:
+                if setting == "ts" and catalogue.get(algorithm).calibrated:
                     skipped[algorithm] = None
                     continue
                 for run in _runs_of(spec, problem, algorithm, network):
@@ -164,8 +165,8 @@ def _prior(dataset: str, case: int) -> float:
 
 def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
     """All splits and configurations of one algorithm on one problem."""
-    entry = algorithms.get(algorithm)
-    hypers = entry.cls.hypers()
+    entry = catalogue.get(algorithm)
+    hypers = entry.hypers
     common = spec.hyper.get(EVERY, {})
     for name in common:
         if name not in OPTIMISER:
@@ -177,8 +178,8 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
         if name in hypers:
             _check_value(algorithm, name, fixed[name], hypers[name])
     own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
-    stages = any(phase.extra for phase in entry.cls.phases)
-    classic = entry.origin == "classic"  # fitted at once: no steps, no residual network, and nothing is searched
+    stages = entry.extra_stages > 0
+    classic = entry.fits  # fitted at once: no steps, no residual network, and nothing is searched
     network = "mlp" if classic else network
     family = configurations.family_of(network)
     configs = 1 if classic else spec.configs
@@ -202,7 +203,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             network=network,
             calibration=spec.calibration if entry.calibrated else None,
             profile=spec.profile,
-            source=plugin_source(entry),
+            source=file_digest(entry.plugin_file) if entry.plugin_file else "",
             # Not from the steps or how often is recorded: looking closer must not change the training.
             seed=int(digest([spec.seed, asdict(problem), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
@@ -212,16 +213,19 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
 
 def _slow(runs: Iterable[RunSpec]) -> list[str]:
     """What takes long on images and is no training: its time is not in an estimate."""
-    draws, fits = set(), 0
+    draws: set[Any] = set()
+    fits: Counter[tuple[str, int]] = Counter()
     for run in runs:
-        fits += run.algorithm == "bagging-pu"
+        minutes = catalogue.get(run.algorithm).minutes_on_images
+        if minutes:
+            fits[run.algorithm, minutes] += 1
         if run.prior_source != TRUE_PRIOR:
             draws.add((run.problem, run.split, run.salt, run.prior_source))
     notes = []
     if draws:
         notes.append(f"estimating a prior on images takes up to {ESTIMATING} minutes each, and there are {len(draws)}")
-    if fits:
-        notes.append(f"bagging-pu takes about {BAGGING} minutes a run on images, and there are {fits} runs")
+    for (name, minutes), count in fits.items():
+        notes.append(f"{name} takes about {minutes} minutes a run on images, and there are {count} runs")
     return notes
 
 
@@ -231,7 +235,7 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _check_value(algorithm: str, name: str, value: Any, hyper: algorithms.Hyper) -> None:
+def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
     """A value fixed in the spec must be of the kind the algorithm declares."""
     if hyper.choices and value not in hyper.choices:
         raise UserError(f"{name} of {algorithm} is '{value}'{nearest(str(value), hyper.choices)}")
@@ -252,10 +256,10 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
-        cls, problem = algorithms.get(run.algorithm).cls, run.problem
+        method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if problem.setting == "ts" else 0
         shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
-        key = (cls, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
+        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
     for members in alike.values():
@@ -267,10 +271,4 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
 
 def run_steps(run: RunSpec) -> int:
     """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
-    extra = sum(phase.extra for phase in algorithms.get(run.algorithm).cls.phases)
-    return run.steps + extra * run.warmup
-
-
-def plugin_source(entry: algorithms.Entry) -> str:
-    """A digest of the file a plugin's class comes from; empty for the classes of this package."""
-    return "" if entry.origin in ("puarena", "released", "classic") else file_digest(inspect.getfile(entry.cls))
+    return run.steps + catalogue.get(run.algorithm).extra_stages * run.warmup

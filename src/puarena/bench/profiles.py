@@ -24,7 +24,7 @@ _IMAGES = {name: Views(f"{name}-weak", f"{name}-strong", f"{name}-eval") for nam
 class Profile:
     """The choices that belong together.
 
-    ``variant`` is appended to an algorithm's name where such a variant is registered; ``own_data`` gives every run its
+    ``variant`` is the form of an algorithm that is run where there is one; ``own_data`` gives every run its
     own draw of P, U and validation data instead of one per trial; ``criteria`` are the columns of its tables.
     """
 
@@ -51,7 +51,7 @@ PROFILES = {
             "released",
             "what the published code ran: its variants of the algorithms, batch-union calibration, its proxy accuracy, "
             "the raw second output for AUC and PAUC, draws of configurations and data per run, mirrored USPS digits",
-            variant="@released",
+            variant="released",
             calibration="batch-union",
             draws="per-split",
             default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),

@@ -15,9 +15,10 @@ from safetensors.torch import save_file
 
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.errors import UserError
+from puarena.files import written_aside
 from puarena.fleet import Fleet, State, StateError
 from puarena.fleet.checkpoint import made_by
-from puarena.store.folder import Store, written_aside
+from puarena.store import Folder
 
 EVERY = 180.0  # seconds between two states of a fleet
 
@@ -96,7 +97,7 @@ class StateFile:
 
 
 def interrupted_fleets(
-    store: Store, missing: Sequence[RunSpec], states: StateFolder, limit: int | None, say: Callable[[str], None]
+    store: Folder, missing: Sequence[RunSpec], states: StateFolder, limit: int | None, say: Callable[[str], None]
 ) -> dict[FleetSpec, int]:
     """Return the fleets that can go on and the run-steps behind them; files of no use are removed, with a word why.
 
@@ -104,7 +105,7 @@ def interrupted_fleets(
     """
     fleets: dict[FleetSpec, int] = {}
     left = {run.run_id: run for run in missing}
-    for file, marks in store.begun().items():
+    for file, marks in store.states().items():
         reason = _objection(marks, states.marks, limit)
         runs = json.loads(marks["runs"]) if reason is None else []
         if reason is not None:

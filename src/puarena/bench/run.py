@@ -19,7 +19,7 @@ from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
 from puarena.bench.work import Job
 from puarena.errors import UserError
-from puarena.store.folder import Store
+from puarena.store import Folder
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run(
     plan = make_plan(Spec.load(spec))
     source = DataSource(plan, data)
     source.check()
-    store = Store.create(out, plan.spec.to_dict(), plan.spec.hash())
+    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())
     stored = store.done_runs()
     missing = [run for run in plan.runs if run.run_id not in stored]
     source.estimate_priors(missing)
@@ -94,7 +94,7 @@ def run(
                 outcome.failures.append(failure)
             live.fleet_ends(ended.fleet, failure.reason if failure else None)
     _forget_mended_failures(store)
-    if store.begun():  # of fleets that were halved
+    if store.states():  # of fleets that were halved
         stored = store.done_runs()
         left = [run for run in missing if run.run_id not in stored]
         interrupted_fleets(store, left, states, max_runs, say=lambda text: None)
@@ -117,7 +117,7 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}{where}"
 
 
-def _forget_mended_failures(store: Store) -> None:
+def _forget_mended_failures(store: Folder) -> None:
     """Remove notes of failed fleets whose runs have been computed since, perhaps in other fleets."""
     notes = store.failures()
     if notes:

@@ -194,18 +194,17 @@ class Spec(BaseModel):
 
     def resolve(self) -> Spec:
         """The spec with ``all`` and the profile's choices spelled out, plugins loaded and every name looked up."""
-        from puarena import algorithms, data, networks
+        from puarena import catalogue, data, networks
 
         profile = PROFILES[self.profile]
         own = plugin_names(self.plugins)
-        paper = [name for name in algorithms.names("puarena") if algorithms.get(name).cls.in_paper]
+        paper = [name for name in catalogue.names("puarena") if catalogue.get(name).in_paper]
         names: list[str] = []
         for name in self.algorithms:
             names += [*paper, *own] if name == ALL else [name]
-        known = set(algorithms.names())
-        names = [name + profile.variant if name + profile.variant in known else name for name in names]
+        names = [catalogue.form(name, profile.variant) if profile.variant else name for name in names]
         for name in {*names, *self.hyper} - {EVERY}:
-            algorithms.get(name)
+            catalogue.get(name)
         for problem in self.problems:
             data.info(problem.dataset)
         if self.network is not None and self.network not in networks.NETWORKS:
@@ -250,9 +249,9 @@ def is_path(dataset: str) -> bool:
 
 def plugin_names(paths: Iterable[str]) -> list[str]:
     """Load plugin files and name the algorithms they bring."""
-    from puarena import algorithms
+    from puarena import plugins
 
-    return [name for path in paths for name in algorithms.load_plugin(path)]
+    return [name for path in paths for name in plugins.load(path)]
 
 
 def _listed(value: Any) -> Any:

@@ -5,7 +5,6 @@ A run whose loss ran away has diverged: it is done, and is data. A run has faile
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from puarena.bench.beacon import running
-from puarena.store.merge import planned
+from puarena.bench.unite import planned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from puarena.bench.plan import RunSpec
     from puarena.data import Problem
-    from puarena.store.folder import Store
+    from puarena.store import Store
 
 REASONS = 5  # shown of one algorithm
 
@@ -92,15 +91,16 @@ class Standing:
 def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
-    failed = {run: note["reason"] for note in store.failures() for run in note["runs"]}
-    active, begun = running(store.path), store.begun_runs()
+    diverged, failed = store.diverged(outcomes), store.failed(outcomes)
+    active, begun = running(store.path), store.runs_with_state()
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
         branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
         branch.planned += 1
         if run.run_id in outcomes:  # perhaps at a second attempt
             branch.done += 1
-            branch.divergences += map(int, re.findall(r"diverged at step (\d+)", outcomes[run.run_id]))
+            if run.run_id in diverged:
+                branch.divergences.append(int(diverged[run.run_id].split()[-1]))
         elif run.run_id in active:
             branch.running += 1
         elif run.run_id in failed:

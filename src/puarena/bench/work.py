@@ -11,15 +11,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puarena import __version__
+from puarena import __version__, catalogue
 from puarena import fleet as engine
-from puarena.bench.classics import curves_of, is_classic
-from puarena.bench.estimated_prior import told
+from puarena.bench.classics import curves_of
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
-from puarena.bench.spec import FULL_PRECISION, TRUE_PRIOR
-from puarena.store.folder import Store
+from puarena.bench.spec import ESTIMATE
+from puarena.store import Folder
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
 Training: TypeAlias = Generator[int, None, pd.DataFrame]  # the same, and returns rows of the store
@@ -33,7 +32,7 @@ class Job:
     """
 
     source: DataSource
-    store: Store
+    store: Folder
     device: str
     states: StateFolder
     capture: bool = True
@@ -48,7 +47,7 @@ class Job:
 
         ``in_flight`` fleets share the device, and so the time that passes.
         """
-        if is_classic(fleet.first.algorithm):
+        if catalogue.get(fleet.first.algorithm).fits:
             frame = yield from _fit_classics(self, fleet)
         else:
             frame = yield from _train(self, fleet, in_flight)
@@ -122,30 +121,29 @@ def make_row(run: RunSpec, source: DataSource) -> engine.Row:
     )
 
 
-def hyper_of(run: RunSpec, row: engine.Row) -> dict[str, Any]:
-    """What the store keeps as JSON: the hyperparameters, an estimated prior, a precision that is not the full one."""
-    estimated = {} if run.prior_source == TRUE_PRIOR else {"prior_used": row.data.prior}
-    precision = {} if run.precision == FULL_PRECISION else {"precision": run.precision}
-    return {**dict(run.hyper), "momentum": run.momentum, **estimated, **precision}
-
-
 def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
-    """What the store says of a run at each of its records."""
+    """What the store says about a run as a whole: its problem, its method as the catalogue has it, its choices."""
+    entry = catalogue.get(run.algorithm)
     return {
         "run": run.run_id,
         "dataset": run.problem.dataset,
         "case": run.problem.case,
         "setting": run.problem.setting,
+        "labelling": "scar",
         "rate": run.problem.rate,
         "prior": run.problem.prior,
         "algorithm": run.algorithm,
-        "profile": told(run),
+        **{fact: getattr(entry, fact) for fact in ("base", "calibrated", "variant", "frame", "supervised")},
+        "profile": run.profile,
+        "prior_source": run.prior_source.removeprefix(ESTIMATE),
+        "prior_used": row.data.prior,
         "split": run.split,
         "config": run.config,
-        "hyper": json.dumps(hyper_of(run, row), sort_keys=True),
+        "hyper": json.dumps({**dict(run.hyper), "momentum": run.momentum}, sort_keys=True),
         "lr": run.lr,
         "batch_size": run.batch_size,
         "network": run.network,
+        "precision": run.precision,
         "seed": run.seed,
         "n_p": len(row.data.p_train),
         "n_u": len(row.data.u_train),

@@ -31,12 +31,12 @@ def explain(
     plugin: opt.Plugins = None,
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
-    from puarena import algorithms
+    from puarena import catalogue, plugins
     from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
-        algorithms.load_plugin(path)
-    typer.echo(text(name))
+        plugins.load(path)
+    typer.echo(text(catalogue.get(name)))
 
 
 def check(
@@ -46,10 +46,10 @@ def check(
     device: opt.Device = "cpu",
 ) -> None:
     """Check that an algorithm keeps the contract every algorithm of the benchmark keeps."""
-    from puarena import algorithms, contract
+    from puarena import algorithms, contract, plugins
     from puarena.bench.device import choose_device
 
-    names = algorithms.load_plugin(target) if target.endswith(".py") else [algorithms.get(target).name]
+    names = plugins.load(target) if target.endswith(".py") else [algorithms.get(target).name]
     broken = 0
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         broken += problem is not None

@@ -149,9 +149,9 @@ def status(
 ) -> None:
     """Say how many runs of a results folder are done, diverged, running, failed and missing."""
     from puarena.bench import status as standing
-    from puarena.store.folder import Store
+    from puarena.store import open_store
 
-    store = Store.open(folder)
+    store = open_store(folder)
     if as_json:
         typer.echo(json.dumps(standing.standing(store).counts))
     elif watch:

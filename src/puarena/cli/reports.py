@@ -103,9 +103,10 @@ def merge(
     ] = "refuse",
 ) -> None:
     """Join the results folders of several people or machines."""
+    from puarena.bench.unite import unite
     from puarena.store.merge import merge as join
 
-    done = join(folders, out, overlap)
+    done = join(folders, out, unite, overlap)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
     typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several)")
 

@@ -31,7 +31,7 @@ def speed(
     from puarena import algorithms as known
     from puarena import speed as room
     from puarena.bench.device import choose_device
-    from puarena.store.folder import write_file
+    from puarena.files import write_file
 
     choices = {"auto": (True,), "off": (False,), "both": (True, False)}
     if capture not in choices:

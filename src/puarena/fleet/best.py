@@ -5,20 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from puarena import metrics
 from puarena.algorithms import Algorithm, Phase
 
 
 class Best:
-    """Each row's networks at the record where ``column`` was highest so far (the first of equals).
+    """Each row's networks at the record that a criterion liked best so far (the first of equals).
 
     Records of a phase that is not selectable, and rows that are lost, do not count. What ``Algorithm.outputs`` reads
     must be parameters or a network's buffers; teachers are networks.
     """
 
-    def __init__(self, algorithm: Algorithm, column: str) -> None:
-        self.algorithm, self.column = algorithm, column
+    def __init__(self, algorithm: Algorithm, criterion: str) -> None:
+        self.algorithm, self.criterion = algorithm, metrics.criterion(criterion)
         like = algorithm.prior
-        self.value = torch.full_like(like, -float("inf"), dtype=torch.float64)
+        self.value = torch.full_like(like, -self.criterion.sign * float("inf"), dtype=torch.float64)
         self.step = torch.full_like(like, -1, dtype=torch.int64)
         self.kept = {name: tensor.detach().clone() for name, tensor in self._now().items()}
 
@@ -38,7 +39,8 @@ class Best:
         """Keep the present state of the rows whose ``value`` (``[runs]``) is the best yet."""
         if not phase.selectable:
             return
-        better = (value > self.value) & ~lost
+        sign = self.criterion.sign
+        better = (sign * value > sign * self.value) & ~lost
         self.value = torch.where(better, value, self.value)
         self.step = torch.where(better, torch.full_like(self.step, step), self.step)
         for name, now in self._now().items():

@@ -205,7 +205,7 @@ class Fleet:
         values = {**self.evaluate(), "loss": loss.double()}
         lost = self.log.add(step, phase, values)
         if self.best is not None:
-            self.best.offer(step, phase, values[self.best.column], lost)
+            self.best.offer(step, phase, values[self.best.criterion.column], lost)
         for optimiser in self.optimisers.values():
             optimiser.freeze(lost)
 

@@ -45,7 +45,7 @@ def record(algorithm: Algorithm, inputs: Inputs, held: Held, passes: TrainingPas
         decisions = [decision_p, decision_u]
         if held.test.shape[1] > 0:
             decision, score = outputs(held.test)
-            values.update({f"test_{k}": v for k, v in metrics.test_metrics(decision, score, held.label_test).items()})
+            values.update(metrics.test_metrics(decision, score, held.label_test))
             decisions.append(decision)
         values["finite"] = torch.isfinite(torch.cat(decisions, -1)).all(-1).double()
     return values

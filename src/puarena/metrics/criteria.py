@@ -1,17 +1,51 @@
-"""How a model is chosen: criteria over ``[runs, n]`` validation outputs, ``-> [runs]`` in float64, higher is better.
+"""How a model is chosen: criteria over ``[runs, n]`` validation outputs, ``-> [runs]`` in float64.
 
 PA and PAUC see positive and unlabeled validation points only. OA is the oracle: it alone is handed true labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from puarena.metrics.records import Criterion, look_up
 from puarena.metrics.scores import auc
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many of P' and of U' are predicted positive, and of how many; the prior; is P' part of the marginal sample?
+
+    Tensors or numpy arrays of any one shape; sizes may be plain numbers.
+    """
+
+    positive_p: Any
+    size_p: Any
+    positive_u: Any
+    size_u: Any
+    prior: Any
+    one_sample: Any
+
+    @property
+    def tpr(self) -> Any:
+        """Fraction of P' predicted positive."""
+        return self.positive_p / self.size_p
+
+    @property
+    def rate(self) -> Any:
+        """Share of P' among P' and U'."""
+        return self.size_p / (self.size_p + self.size_u)
+
+    def by_setting(self, one_sample: Any, two_samples: Any) -> Any:
+        """The first value in the one-sample setting, the second in the other."""
+        if isinstance(self.one_sample, (bool, np.bool_, np.ndarray)):
+            return np.where(self.one_sample, one_sample, two_samples)
+        return one_sample.where(self.one_sample, two_samples)
 
 
 @dataclass(frozen=True)
@@ -30,78 +64,119 @@ class Validation:
     label_u: Tensor
 
     @property
-    def tpr(self) -> Tensor:
-        """Fraction of P' predicted positive."""
-        return (self.decision_p >= 0).double().mean(-1)
-
-    @property
-    def rate(self) -> float:
-        """Share of P' among P' and U'."""
-        n_p, n_u = self.decision_p.shape[-1], self.decision_u.shape[-1]
-        return n_p / (n_p + n_u)
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A way to choose among checkpoints: its name, what it means, and whether it needs true labels."""
-
-    name: str
-    title: str
-    meaning: str
-    oracle: bool
-    compute: Callable[[Validation], Tensor]
-
-    @property
-    def column(self) -> str:
-        """The column of the result store."""
-        return "val_" + self.name.replace("-", "_")
+    def counts(self) -> Counts:
+        """All that a criterion made of counts looks at."""
+        return Counts(
+            (self.decision_p >= 0).sum(-1).double(),
+            self.decision_p.shape[-1],
+            (self.decision_u >= 0).sum(-1).double(),
+            self.decision_u.shape[-1],
+            self.prior.double(),
+            self.one_sample,
+        )
 
 
-def proxy_accuracy(v: Validation) -> Tensor:
+def proxy_accuracy(c: Counts) -> Any:
     """PA: ``2 prior TPR'`` + fraction of a marginal sample predicted negative; accuracy + prior in expectation."""
-    negative_u = (v.decision_u < 0).double().mean(-1)
-    negative_all = v.rate * (1 - v.tpr) + (1 - v.rate) * negative_u
-    return 2 * v.prior.double() * v.tpr + torch.where(v.one_sample, negative_all, negative_u)
+    negative_u = (c.size_u - c.positive_u) / c.size_u
+    negative_all = c.rate * (1 - c.tpr) + (1 - c.rate) * negative_u
+    return 2 * c.prior * c.tpr + c.by_setting(negative_all, negative_u)
 
 
-def proxy_accuracy_released(v: Validation) -> Tensor:
+def proxy_accuracy_released(c: Counts) -> Any:
     """PA as the published code computes it: in OS it counts P' predicted *positive* in the second term."""
-    return proxy_accuracy(v) + torch.where(v.one_sample, v.rate * (2 * v.tpr - 1), torch.zeros_like(v.tpr))
+    return proxy_accuracy(c) + c.by_setting(c.rate * (2 * c.tpr - 1), 0.0 * c.tpr)
 
 
-def proxy_auc(v: Validation) -> Tensor:
+def proxy_auc(score_p: Tensor, score_u: Tensor) -> Tensor:
     """PAUC: probability that a member of P' scores above a member of U', ties one half."""
-    score = torch.cat([v.score_p, v.score_u], -1)
+    import torch
+
+    score = torch.cat([score_p, score_u], -1)
     label = torch.zeros(score.shape[-1], dtype=torch.bool, device=score.device)
-    label[: v.score_p.shape[-1]] = True
+    label[: score_p.shape[-1]] = True
     return auc(score, label)
 
 
 def oracle_accuracy(v: Validation) -> Tensor:
     """OA: accuracy with true labels, on P' and U' together in OS, on U' in TS."""
+    c = v.counts
     right_u = ((v.decision_u >= 0) == v.label_u).double().mean(-1)
-    return torch.where(v.one_sample, v.rate * v.tpr + (1 - v.rate) * right_u, right_u)
+    result: Tensor = c.by_setting(c.rate * c.tpr + (1 - c.rate) * right_u, right_u)
+    return result
 
 
 CRITERIA: dict[str, Criterion] = {
     c.name: c
     for c in (
-        Criterion("pa", "PA", "proxy accuracy: estimates accuracy + prior from P' and U'", False, proxy_accuracy),
-        Criterion("pauc", "PAUC", "proxy AUC: how well P' is ranked above U'", False, proxy_auc),
-        Criterion("oa", "OA", "oracle accuracy: needs true labels, for comparison only", True, oracle_accuracy),
+        Criterion(
+            "pa",
+            "PA",
+            "proxy accuracy: estimates accuracy + prior from P' and U'",
+            proxy_accuracy,
+            needs="counts",
+            synonyms=("proxy-accuracy",),
+            high=2.0,
+            color="#0b8f74",
+        ),
+        Criterion(
+            "pauc",
+            "PAUC",
+            "proxy AUC: how well P' is ranked above U'",
+            proxy_auc,
+            needs="scores",
+            synonyms=("proxy-auc",),
+            color="#d98a00",
+        ),
+        Criterion(
+            "oa",
+            "OA",
+            "oracle accuracy: needs true labels, for comparison only",
+            oracle_accuracy,
+            needs="labels",
+            synonyms=("oracle", "oracle-accuracy"),
+            oracle=True,
+            color="#6f63d9",
+        ),
         Criterion(
             "pa-released",
-            "PA (released)",
+            "PA released",
             "proxy accuracy as the published code computes it (favours recall in OS)",
-            False,
             proxy_accuracy_released,
+            needs="counts",
+            high=2.0,
+            default=False,
+            color="#c04a80",
+            profile="released",
+            replaces="pa",
         ),
     )
 }
 
 
+def criterion(name: str) -> Criterion:
+    """A criterion by name."""
+    return look_up("criterion", name, CRITERIA)
+
+
+def default_criteria(profile: str = "") -> list[str]:
+    """The criteria shown unless others are asked for, under a profile that may replace some."""
+    instead = {c.replaces: c.name for c in CRITERIA.values() if c.profile == profile and c.replaces}
+    return [instead.get(c.name, c.name) for c in CRITERIA.values() if c.default]
+
+
 def evaluate(v: Validation) -> dict[str, Tensor]:
-    """Return every criterion by its column name; rows with an output that is not finite are NaN."""
+    """Return the counts and every criterion by column; rows with an output that is not finite are NaN."""
+    import torch
+
     finite = torch.isfinite(v.decision_p).all(-1) & torch.isfinite(v.decision_u).all(-1)
-    values = {c.column: c.compute(v) for c in CRITERIA.values()}
+    counts = v.counts
+    handed = {"counts": (counts,), "scores": (v.score_p, v.score_u), "labels": (v,)}
+    values = {c.column: c.compute(*handed[c.needs]) for c in CRITERIA.values()}
+    for side in ("p", "u"):
+        positive = getattr(counts, f"positive_{side}")
+        values |= {
+            f"val_positive_{side}": positive,
+            f"val_size_{side}": torch.full_like(positive, getattr(counts, f"size_{side}")),
+        }
     return {name: torch.where(finite, x, torch.full_like(x, float("nan"))) for name, x in values.items()}

@@ -6,12 +6,16 @@ and is NaN where one class is missing. A row with a score that is not finite is 
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from puarena.metrics.records import Metric, look_up
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _ratio(a: Tensor, b: Tensor) -> Tensor:
-    return torch.where(b > 0, a / b.clamp_min(1), torch.zeros_like(a))
+    return (a / b.clamp_min(1)).where(b > 0, 0.0)
 
 
 def _counts(decision: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,6 +53,8 @@ def f1(decision: Tensor, label: Tensor) -> Tensor:
 
 def auc(score: Tensor, label: Tensor) -> Tensor:
     """Probability that a random positive scores above a random negative, ties counting one half."""
+    import torch
+
     label = label.expand_as(score)
     ordered = score.contiguous().sort(-1).values
     below = torch.searchsorted(ordered, score.contiguous())
@@ -61,11 +67,49 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
     return torch.where(torch.isfinite(score).all(-1), value, torch.full_like(value, float("nan")))
 
 
-METRICS = {"accuracy": accuracy, "auc": auc, "f1": f1, "precision": precision, "recall": recall}
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric("accuracy", "Accuracy", "share of test points on the right side", accuracy, "decision", ("acc",)),
+        Metric("auc", "AUC", "area under the ROC curve", auc, "score", ("roc-auc", "auroc", "roc")),
+        Metric("f1", "F1", "harmonic mean of precision and recall", f1, "decision", ("f1-score", "f-score", "f")),
+        Metric(
+            "precision",
+            "Precision",
+            "share of the predicted positives that are positive",
+            precision,
+            "decision",
+            ("prec", "ppv"),
+            default=False,
+        ),
+        Metric(
+            "recall",
+            "Recall",
+            "share of the positives that are predicted positive",
+            recall,
+            "decision",
+            ("sensitivity", "tpr"),
+            default=False,
+        ),
+    )
+}
+
+
+def metric(name: str) -> Metric:
+    """A test metric by name."""
+    return look_up("metric", name, METRICS)
+
+
+def default_metrics() -> list[str]:
+    """The test metrics shown unless others are asked for."""
+    return [m.name for m in METRICS.values() if m.default]
 
 
 def test_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Tensor]:
-    """Return all five metrics of ``[runs, n]`` outputs against true labels; AUC is read from ``score``."""
-    values = {name: metric(score if name == "auc" else decision, label) for name, metric in METRICS.items()}
+    """Return all metrics of ``[runs, n]`` outputs against true labels, by column."""
+    import torch
+
+    handed = {"decision": decision, "score": score}
+    values = {m.column: m.compute(handed[m.needs], label) for m in METRICS.values()}
     finite = torch.isfinite(decision).all(-1)
     return {name: torch.where(finite, v, torch.full_like(v, float("nan"))) for name, v in values.items()}

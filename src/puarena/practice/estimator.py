@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from puarena import algorithms
-from puarena.algorithms.core.describe import describe
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.practice import probability, training
@@ -236,11 +235,11 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             entry = algorithms.get(name or self.algorithm)
         except UserError as error:
             raise ValueError(str(error)) from None
-        if entry.cls.supervised:
+        if entry.supervised:
             raise ValueError(
                 f"'{entry.name}' is trained with true labels of the unlabeled rows; choose a PU algorithm."
             )
-        form = describe(entry)["calibrated_form"]
+        form = entry.calibrated_form
         if self.calibrated == "auto":
             return form if form and self.setting == "one-sample" else entry.name
         if self.calibrated and not form and not entry.calibrated:
@@ -255,7 +254,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             record_every=max(10, self.steps // 100),
             network=self.network,
             device=_device(self.device),
-            keep=f"val_{self.selection}" if self.selection else None,
+            keep=self.selection,
         )
         try:
             return training.train(data, candidates, config)

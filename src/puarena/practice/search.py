@@ -143,7 +143,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _configurations(self, base: PUClassifier, name: str, seed: int) -> list[dict[str, Any]]:
         """Draw the configurations of one algorithm: ``lr``, ``batch_size``, ``momentum`` and ``hyper``."""
-        declared = algorithms.get(base._registered(name)).cls.hypers()
+        declared = algorithms.get(base._registered(name)).hypers
         known = {*OPTIMISER, *declared}
         for key in self.space or {}:
             if key not in known:

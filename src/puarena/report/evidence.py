@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
 from puarena.report.table import Row
-from puarena.store.folder import Store, ask
+from puarena.store import Store, ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,7 +43,7 @@ def evidence(
         chosen = chosen[chosen["algorithm"].isin(list(algorithms))]
     chosen = labeled(chosen)
     source = opened(source)
-    summary = isinstance(source, Store) and summarized(source)  # it has few records, and the best may be missing
+    summary = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
     curves = load(source)
     keys = ", ".join(f'"{key}"' for key in GROUP)
     best = ", ".join(f"max({c}) FILTER (WHERE selectable AND NOT isnan({c})) AS {c}" for c in METRICS.values())
@@ -53,11 +53,6 @@ def evidence(
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
     seconds = ask(curves, f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL").df()
     return Evidence(chosen, labeled(found), labeled(seconds), _thinned(curves, chosen, points))
-
-
-def summarized(store: Store) -> bool:
-    """Is it, or a part of it, an exported summary, which has few records of a run?"""
-    return "summary" in store.info or any(part.get("kind") == "summary" for part in store.info.get("sources", ()))
 
 
 def _thinned(curves: Any, chosen: DataFrame, points: int) -> DataFrame:
