@@ -83,7 +83,8 @@ def test_filters_of_one_spec_are_united(tmp_path: Path) -> None:
     store = open_store(tmp_path / "c")
     assert store.spec_hash == make_plan(SPEC).spec.hash()
     assert store.spec["name"] == "whole"
-    assert store.status(run.run_id for run in planned(store)) == {"planned": 24, "done": 24, "failed": 0, "missing": 0}
+    assert {run.run_id for run in planned(store)} == store.done_runs()
+    assert len(store.done_runs()) == 24
 
 
 def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> No
     assert store.spec["algorithms"] == ["upu", "nnpu"]
     assert (store.spec["splits"], store.spec["name"]) == (2, "merged")
     assert len(planned(store)) == 2 + 4
-    assert store.status(run.run_id for run in planned(store))["missing"] == 0
+    assert {run.run_id for run in planned(store)} <= store.done_runs()
     d = made(tmp_path / "d", SPEC.override(algorithms=["pn-naive"]))
     merge([tmp_path / "c", d], tmp_path / "e")
     sources = open_store(tmp_path / "e").info["sources"]
@@ -167,8 +168,8 @@ def test_mistakes(tmp_path: Path) -> None:
     (b / "spec.json").write_text(json.dumps(info | {"versions": {"puarena": "0.0.7"}}))
     with pytest.raises(UserError, match=r"made by puarena .* and '.*b' by 0\.0\.7, whose numbers may differ"):
         merge([a, b], tmp_path / "c")
-    (b / "spec.json").write_text(json.dumps(info | {"format": 2}))
-    with pytest.raises(UserError, match="format 2"):
+    (b / "spec.json").write_text(json.dumps(info | {"format": 99}))
+    with pytest.raises(UserError, match="format 99"):
         merge([a, b], tmp_path / "c")
     with pytest.raises(UserError, match="at least two"):
         merge([a], tmp_path / "c")
@@ -233,7 +234,7 @@ def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
     assert isinstance(store, Summary)
     assert store.spec == open_store(folder).spec
     assert store.failures() == open_store(folder).failures()
-    assert store.status(run.run_id for run in planned(store))["done"] == 24
+    assert len({run.run_id for run in planned(store)} & store.done_runs()) == 24
     assert store.info["summary"]["records"] == 24 * 9
     assert len(puarena.load(file).df()) == counts["records"]
     assert export(file, tmp_path / "again.parquet")["records"] == counts["records"]
@@ -242,14 +243,7 @@ def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
 def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "s.parquet"
     export(folder, file)
-    store = open_store(file)
-    for write in (
-        lambda: store.write_shard("a", curves("a")),
-        lambda: store.write_failure("a", [], ""),
-        lambda: store.clear_failure("a"),
-    ):
-        with pytest.raises(UserError, match="is an exported summary, and nothing can be added"):
-            write()
+    assert not hasattr(open_store(file), "write_shard")
     whole = file.read_bytes()
     file.write_bytes(whole[:-5])
     shard = next(folder.glob("shards/*"))
