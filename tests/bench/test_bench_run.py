@@ -25,6 +25,7 @@ from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
 from puarena.bench.status import standing
 from puarena.errors import UserError
+from puarena.metrics import CRITERIA, METRICS
 from puarena.store import COLUMNS, open_store
 
 SPEC = Spec(
@@ -69,7 +70,9 @@ def test_rows_of_the_store(tmp_path):
     assert (outcome.planned, outcome.stored, outcome.computed, outcome.failures) == (12, 0, 12, [])
     assert (watch.runs_done, watch.fleets_done, watch.steps_done) == (12, 4, 12 * 20)
     frame = puarena.load(tmp_path).df()
-    assert list(frame.columns) == list(COLUMNS)
+    values = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
+    sizes = ["val_positive_p", "val_positive_u", "val_size_p", "val_size_u"]
+    assert set(frame.columns) == {*COLUMNS, *values, *sizes}
     assert len(frame) == ROWS
     assert set(frame["run"]) == set(make_plan(SPEC).run_ids)
     assert set(frame["step"]) == {10, 20}
@@ -78,7 +81,15 @@ def test_rows_of_the_store(tmp_path):
     assert set(frame["status"]) == {"ok"}
     assert (frame.groupby("run")["seconds"].diff().dropna() > 0).all()
     assert json.loads(frame["hyper"].iloc[0])["momentum"] == 0.9
-    assert np.isfinite(frame[[name for name in COLUMNS if name.startswith(("test_", "val_"))]].to_numpy()).all()
+    assert np.isfinite(frame[[*values, *sizes]].to_numpy()).all()
+    facts = frame.drop_duplicates("algorithm").set_index("algorithm")
+    assert facts["base"].to_dict() == {"upu": "upu", "upu-c": "upu", "pn-naive": "pn-naive"}
+    assert facts["calibrated"].to_dict() == {"upu": False, "upu-c": True, "pn-naive": False}
+    assert facts["frame"].to_dict() == {"upu": False, "upu-c": False, "pn-naive": True}
+    for name, value in {"profile": "definition", "variant": "", "supervised": False, "labelling": "scar"}.items():
+        assert set(frame[name]) == {value}
+    assert (set(frame["prior_source"]), set(frame["prior_used"])) == ({"true"}, {0.5})
+    assert set(frame["precision"]) == {"float32"}
     assert set(frame["version"]) == {puarena.__version__}
     table = puarena.table(tmp_path)
     assert {row.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}

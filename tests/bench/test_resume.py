@@ -94,7 +94,7 @@ def test_lost_rows_stay_lost_and_seconds_go_on():
 
 def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
     x, data, hidden = toy()
-    some, config = rows("nnpu", 4, data, hidden), replace(CONFIG, keep="val_pa")
+    some, config = rows("nnpu", 4, data, hidden), replace(CONFIG, keep="pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (10, 40):
@@ -110,7 +110,7 @@ def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
     x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
-    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="val_pa")
+    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (3, 6):
@@ -125,7 +125,7 @@ def test_the_best_checkpoint_has_the_buffers_of_networks():
     x, data, hidden = toy()
     algorithm = Fleet(rows("nnpu", 2, data, hidden), CONFIG, x).algorithm
     algorithm.f.register_buffer("mean", torch.zeros(2, 3))
-    best = Best(algorithm, "val_pa")
+    best = Best(algorithm, "pa")
     for step, value in enumerate(([0.5, 0.5], [0.7, 0.3])):
         algorithm.f.mean.fill_(step + 1)
         best.offer(step, Phase(), torch.tensor(value, dtype=torch.float64), torch.tensor([False, False]))
@@ -397,6 +397,7 @@ def test_states_are_rare(tmp_path):
 
 def test_what_reads_results_does_not_see_states(tmp_path):
     from puarena.bench.status import standing
+    from puarena.bench.unite import unite
     from puarena.store.merge import merge
 
     go(tmp_path / "a", 8)
@@ -405,7 +406,7 @@ def test_what_reads_results_does_not_see_states(tmp_path):
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
     assert len(store.runs_with_state()) == 2
     go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))
-    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", unite)
     assert not (tmp_path / "both" / "progress").exists()
     assert len(states(tmp_path / "a")) == 1
 
