@@ -122,17 +122,8 @@ def shape_of(plan: Plan, fleet: FleetSpec) -> Shape:
     info = data.info(plan.sources[first.problem.dataset])
     n = data.sizes(info.size, first.problem.rate, first.problem.prior or info.default_prior, info.default_prior)
     test = round(info.examples * (info.test_fraction or 0.2))
-    return Shape(
-        tuple(info.shape),
-        n.n_p,
-        n.n_u,
-        test,
-        first.batch_size,
-        first.network,
-        first.precision,
-        first.views,
-        info.stored,
-    )
+    how = first.batch_size, first.network, first.precision, first.views
+    return Shape(tuple(info.shape), n.n_p, n.n_u, test, *how, info.stored)
 
 
 def reduced(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
@@ -159,9 +150,7 @@ def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
             network=shape.network,
             device=device,
             precision=shape.precision,
-            weak=shape.views.weak,
-            strong=shape.views.strong,
-            evaluation=shape.views.evaluation,
+            **vars(shape.views),
         )
         began = time.perf_counter()
         seconds = engine.train(rows, config, features, evaluation=evaluation).seconds

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Counts; a subclass shows. Use as a context manager."""
+    """Counts and shows nothing; a subclass shows. Use as a context manager."""
 
     def __init__(self) -> None:
         self.fleets = self.fleets_done = self.failed = 0
@@ -33,9 +32,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the terminal tidy."""
 
     def start(self, fleets: list[FleetSpec], resumed: dict[str, int]) -> None:
@@ -97,10 +94,6 @@ class Progress:
         """Show a sentence that stays."""
 
 
-class Silent(Progress):
-    """Shows nothing."""
-
-
 class Lines(Progress):
     """One line now and then, for logs and pipes."""
 
@@ -142,9 +135,7 @@ class Live(Progress):
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def show(self, label: str | None = None) -> None:

@@ -13,7 +13,7 @@ from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended
 from puarena.bench.plan import group, make_plan
-from puarena.bench.progress import Progress, Silent
+from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
@@ -77,7 +77,7 @@ def run(
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
     job = Job(source, store, device, states, capture)
-    with progress or Silent() as live, Beacon(store.path) as live.beacon:
+    with progress or Progress() as live, Beacon(store.path) as live.beacon:
         resumed = interrupted_fleets(store, missing, states, max_runs, live.say)
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
         fleets = [*resumed, *group([run for run in missing if run.run_id not in in_resumed], max_runs, device)]
@@ -120,8 +120,7 @@ def reason_of(error: BaseException) -> str:
 def _forget_mended_failures(store: Folder) -> None:
     """Remove notes of failed fleets whose runs have been computed since, perhaps in other fleets."""
     notes = store.failures()
-    if notes:
-        done = store.done_runs()
-        for note in notes:
-            if set(note["runs"]) <= done:
-                store.clear_failure(note["fleet"])
+    done = store.done_runs() if notes else set()
+    for note in notes:
+        if set(note["runs"]) <= done:
+            store.clear_failure(note["fleet"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,11 @@ from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import ESTIMATE
-from puarena.store import Folder
+from puarena.store import OK, Folder
+
+SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision")  # by the runs of a fleet
+CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "seed")  # of a run
+FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
 Training: TypeAlias = Generator[int, None, pd.DataFrame]  # the same, and returns rows of the store
@@ -61,19 +65,8 @@ def _train(job: Job, fleet: FleetSpec, in_flight: int) -> Training:
     for index, row in enumerate(rows):
         parts.setdefault(engine.shape_of(row), []).append(index)
     first = fleet.first
-    config = engine.FleetConfig(
-        batch_size=first.batch_size,
-        steps=first.steps,
-        warmup=first.warmup,
-        record_every=first.record_every,
-        network=first.network,
-        device=job.device,
-        capture=job.capture,
-        weak=first.views.weak,
-        strong=first.views.strong,
-        evaluation=first.views.evaluation,
-        precision=first.precision,
-    )
+    shared = {name: getattr(first, name) for name in SHARED}
+    config = engine.FleetConfig(**shared, **vars(first.views), device=job.device, capture=job.capture)
     file = StateFile(fleet, job.states)
     frames, before = [], 0
     for members in parts.values():
@@ -109,16 +102,8 @@ def _fit_classics(job: Job, fleet: FleetSpec) -> Training:
 def make_row(run: RunSpec, source: DataSource) -> engine.Row:
     """The fleet's view of one run."""
     pu, hidden = source.of(run)
-    return engine.Row(
-        algorithm=run.algorithm,
-        data=pu,
-        hidden=hidden,
-        seed=run.seed,
-        lr=run.lr,
-        momentum=run.momentum,
-        hyper=dict(run.hyper),
-        calibration=run.calibration or "weighted",
-    )
+    calibration = run.calibration or "weighted"
+    return engine.Row(run.algorithm, pu, hidden, run.seed, run.lr, run.momentum, dict(run.hyper), calibration)
 
 
 def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
@@ -126,25 +111,13 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     entry = catalogue.get(run.algorithm)
     return {
         "run": run.run_id,
-        "dataset": run.problem.dataset,
-        "case": run.problem.case,
-        "setting": run.problem.setting,
         "labelling": "scar",
-        "rate": run.problem.rate,
-        "prior": run.problem.prior,
-        "algorithm": run.algorithm,
-        **{fact: getattr(entry, fact) for fact in ("base", "calibrated", "variant", "frame", "supervised")},
-        "profile": run.profile,
+        **asdict(run.problem),
+        **{name: getattr(run, name) for name in CHOICES},
+        **{name: getattr(entry, name) for name in FACTS},
         "prior_source": run.prior_source.removeprefix(ESTIMATE),
         "prior_used": row.data.prior,
-        "split": run.split,
-        "config": run.config,
         "hyper": json.dumps({**dict(run.hyper), "momentum": run.momentum}, sort_keys=True),
-        "lr": run.lr,
-        "batch_size": run.batch_size,
-        "network": run.network,
-        "precision": run.precision,
-        "seed": run.seed,
         "n_p": len(row.data.p_train),
         "n_u": len(row.data.u_train),
         "version": __version__,
@@ -156,10 +129,9 @@ def to_frame(
     fleet_id: str, runs: list[RunSpec], rows: list[engine.Row], curves: engine.Curves, device: str
 ) -> pd.DataFrame:
     """Curves as rows of the store: one per run and record, run by run."""
-    records = len(curves.step)
     constant = pd.DataFrame([run_columns(run, row) for run, row in zip(runs, rows, strict=True)])
-    constant["status"] = ["ok" if step < 0 else f"diverged at step {step}" for step in curves.diverged.tolist()]
-    frame = constant.loc[np.repeat(np.arange(len(runs)), records)].reset_index(drop=True)
+    constant["status"] = [OK if step < 0 else f"diverged at step {step}" for step in curves.diverged.tolist()]
+    frame = constant.loc[np.repeat(np.arange(len(runs)), len(curves.step))].reset_index(drop=True)
     shared = {
         "step": curves.step,
         "phase": np.array(curves.phase, dtype=object),

@@ -20,15 +20,8 @@ if TYPE_CHECKING:
     from puarena.bench.run import Outcome
     from puarena.bench.spec import Spec
 
-READERS: dict[str, Callable[[str], Any]] = {  # of the options that are lists
-    "algorithms": str,
-    "datasets": str,
-    "cases": int,
-    "settings": str,
-    "rates": float,
-    "priors": float,
-    "prior": str,
-}
+LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "prior")  # options with commas
+NUMBERS: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
 
 
 @dataclass
@@ -57,8 +50,8 @@ class Experiment:
         from puarena.bench.spec import TRUE_PRIOR, Spec
 
         changes = asdict(self)
-        for name, read in READERS.items():
-            changes[name] = many(changes[name], name, read)
+        for name in LISTS:
+            changes[name] = many(changes[name], name, NUMBERS.get(name, str))
         source, plugins, priors = (changes.pop(name) for name in ("source", "plugin", "prior"))
         if priors is not None:  # an estimated prior is run next to the true one
             changes["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *priors)))

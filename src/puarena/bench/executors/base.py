@@ -36,9 +36,9 @@ class Executor(ABC):
         self.workers = workers
 
     @classmethod
-    @abstractmethod
     def preference(cls, workers: int | None, fleets: Sequence[FleetSpec]) -> int:
-        """How much speaks for it where nobody names an executor: the one that says most is taken."""
+        """How much speaks for it where nobody names an executor; the one for which most speaks is chosen."""
+        return 0
 
     @abstractmethod
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:

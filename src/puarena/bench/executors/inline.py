@@ -17,7 +17,7 @@ class Inline(Executor):
 
     @classmethod
     def preference(cls, workers: int | None, fleets: Sequence[FleetSpec]) -> int:
-        """For want of better."""
+        """Where nothing else pays."""
         return 1
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
