@@ -21,7 +21,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import puarena
-from puarena import fleet, networks
+from puarena import fleet
 from puarena.algorithms import Phase
 from puarena.bench import resume
 from puarena.bench.plan import make_plan
@@ -31,6 +31,7 @@ from puarena.cli import experiments
 from puarena.fleet import Fleet, FleetConfig, State, StateError
 from puarena.fleet.best import Best
 from puarena.fleet.checkpoint import made_by
+from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.store import open_store
 from toys import rows, toy
@@ -106,11 +107,11 @@ def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
 
 def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     """Of PUe, whose first network only evaluates in the second phase."""
-    monkeypatch.setitem(networks.RESIDUAL, "mlp", lambda *given, **how: ResNet(*given, ((1, 8), (1, 16)), **how))
+    monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))}))
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
     x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
-    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="pa")
+    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, network="tiny", keep="pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (3, 6):

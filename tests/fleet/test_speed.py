@@ -47,7 +47,7 @@ def test_images():
     assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
     result = CliRunner().invoke(app, ["speed", "--network", "resnet50"])
     assert result.exit_code == 2
-    assert "unknown residual network 'resnet50'" in result.stderr
+    assert "unknown network for images 'resnet50'" in result.stderr
 
 
 def test_bad_baselines(tmp_path):

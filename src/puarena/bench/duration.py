@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from puarena import catalogue, data
+from puarena import catalogue, data, networks
 from puarena import fleet as engine
 from puarena.bench import executors
 from puarena.bench.device import choose_device
@@ -23,15 +23,7 @@ from puarena.bench.spec import FULL_PRECISION
 from puarena.data import HiddenLabels, PUData
 
 BUDGET = 2.5  # seconds for all probes together
-PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
-PROBED_IMAGES = {  # and runs and batch size in a probe on images, at most
-    ("cpu", "mlp"): (2, 128),
-    ("cpu", "resnet32"): (1, 8),
-    ("cpu", "resnet34"): (1, 2),
-    ("cuda", "mlp"): (32, 128),
-    ("cuda", "resnet32"): (8, 64),
-    ("cuda", "resnet34"): (8, 64),
-}
+PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe of tables, at most; more cost in proportion on a CPU
 SEGMENT = {"cpu": 1, "cuda": 10}  # steps from record to record in a probe on images
 PASS = 1 / 3  # of what a training step costs per example: evaluation has no backward pass
 PROBE = "nnpu"  # whose step has cost 1
@@ -130,7 +122,7 @@ def reduced(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
     """The shape and the number of runs that are probed for these: as they are for tables, a few examples of images."""
     if not shape.image:
         return shape, min(runs, PROBED[device])
-    most, batch = PROBED_IMAGES[device, shape.network]
+    most, batch = networks.get(shape.network).probe[device]
     batch = min(batch, shape.batch_size)
     few = max(10, 2 * batch)  # a tenth of which is for validation
     return replace(shape, n_p=few, n_u=few, test=few // 10, batch_size=batch), min(runs, most)

@@ -45,9 +45,12 @@ def criteria() -> Rows:
 
 def networks() -> Rows:
     """Every network."""
-    from puarena.networks import MEANINGS, RESIDUAL
+    from puarena.networks import get, names
 
-    return [{"name": name, "needs_images": name in RESIDUAL, "meaning": text} for name, text in MEANINGS.items()]
+    return [
+        {"name": cls.name, "family": cls.family, "needs_images": cls.images, "meaning": cls.meaning}
+        for cls in map(get, names())
+    ]
 
 
 def suites() -> Rows:

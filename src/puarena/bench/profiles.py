@@ -33,7 +33,7 @@ class Profile:
     variant: str = ""
     calibration: str = "weighted"
     draws: str = "shared"
-    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # where not the paper's
+    default_batch: int | None = None  # of configuration 0, where not the paper's
     own_data: bool = False
     views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType(_IMAGES))
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")
@@ -54,7 +54,7 @@ PROFILES = {
             variant="released",
             calibration="batch-union",
             draws="per-split",
-            default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
+            default_batch=64,
             own_data=True,
             views=MappingProxyType({**_IMAGES, "usps": Views("usps-weak", "usps-strong")}),
             criteria=("pa-released", "pauc", "oa"),

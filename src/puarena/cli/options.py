@@ -49,9 +49,12 @@ Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]
 Profile = Annotated[
     str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
 ]
-Network = Annotated[str | None, typer.Option(metavar="NAME", help="network; see 'puarena list networks'")]
+Network = Annotated[
+    str | None, typer.Option(metavar="NAME", help="network (see list networks); some are only for images")
+]
 Precision = Annotated[
-    str | None, typer.Option(metavar="float32|bf16", help="what a residual network's activations are computed in")
+    str | None,
+    typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
 ]
 Metrics = Annotated[str | None, typer.Option("--metric", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")]
 Criteria = Annotated[

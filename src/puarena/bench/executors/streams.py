@@ -12,7 +12,7 @@ from puarena.bench.executors.base import Ended, Executor, News, advance, longest
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job, Work
 
-STREAMS = 10  # fleets in flight; one of residual networks fills a GPU on its own
+STREAMS = 10  # fleets in flight, of those that do not fill a GPU on their own
 OVERLAP = 2.0  # what several fleets in flight gain over one after the other
 
 
@@ -30,7 +30,7 @@ class Streams(Executor):
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Train fleets that leave room for others, then those that fill the device on their own."""
         for fills, at_once in ((False, STREAMS), (True, 1)):
-            part = [fleet for fleet in fleets if fleet.residual is fills]
+            part = [fleet for fleet in fleets if fleet.fills_gpu is fills]
             yield from self._fly(part, job, news, min(self.workers or at_once, max(len(part), 1)))
 
     def _fly(self, fleets: Sequence[FleetSpec], job: Job, news: News, at_once: int) -> Iterator[Ended]:
@@ -62,5 +62,5 @@ class Streams(Executor):
 
     def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
         """What fills the device on its own has nothing from being in flight with others."""
-        alone = sum(each for fleet, each in zip(fleets, seconds, strict=True) if fleet.residual)
+        alone = sum(each for fleet, each in zip(fleets, seconds, strict=True) if fleet.fills_gpu)
         return alone + (sum(seconds) - alone) / (OVERLAP if len(fleets) > 1 else 1)
