@@ -7,14 +7,5 @@ from puarena.report.sources import load
 from puarena.report.table import Table, table
 
 __all__ = [
-    "Table",
-    "aggregate",
-    "load",
-    "select",
-    "table",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-    "to_terminal",
-    "write_page",
-]
+    "Table", "aggregate", "load", "select", "table", "to_csv", "to_latex", "to_markdown", "to_terminal", "write_page",
+]  # fmt: skip

@@ -18,12 +18,10 @@ from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
 from puarena.report.select import aggregate, select
-from puarena.report.sources import opened
+from puarena.report.sources import Source, opened
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from puarena.report.sources import Source
 
 PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
 NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from puarena.errors import unknown
 from puarena.files import cannot_write, write_file
 from puarena.report.evidence import Evidence, evidence
 from puarena.report.figures import Figure, TooFewError, figures
-from puarena.report.figures.base import theme
-
-if TYPE_CHECKING:
-    from puarena.report.figures.base import AnyChart
-    from puarena.report.sources import Source
+from puarena.report.figures.base import AnyChart, theme
+from puarena.report.sources import Source
 
 FORMATS = ("svg", "pdf", "png")
 

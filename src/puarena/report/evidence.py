@@ -10,13 +10,11 @@ from puarena.metrics import METRICS
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import select
-from puarena.report.sources import GROUP, Curves, opened
+from puarena.report.sources import GROUP, Curves, Source, opened
 from puarena.store.sql import sql_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from puarena.report.sources import Source
 
 
 @dataclass(frozen=True)

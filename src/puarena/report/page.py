@@ -7,19 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from puarena import __version__
 from puarena.files import write_file
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
-from puarena.report.sources import Curves, listed, opened
+from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
 from puarena.store import OK
-
-if TYPE_CHECKING:
-    from puarena.report.sources import Source
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 

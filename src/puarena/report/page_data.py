@@ -19,13 +19,11 @@ from puarena.report.figures.learning_curves import curve_axis, curve_chart
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.select import aggregate
-from puarena.report.sources import GROUP
+from puarena.report.sources import GROUP, Curves
 from puarena.report.table import ErrorKind, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from puarena.report.sources import Curves
 
 CURVE_VALUES = 200_000  # numbers in all learning curves of a page together: about a megabyte
 KEYS = (*GROUP, "split", "config")
@@ -127,12 +125,8 @@ def _facts(problem: Problem) -> dict[str, Any]:
 
 
 def _method(method: Method) -> dict[str, Any]:
-    return {
-        "name": method.algorithm,
-        "label": method.label,
-        "kind": method.kind,
-        "supervised": method.supervised,
-    }
+    shown = {name: getattr(method, name) for name in ("label", "kind", "supervised")}
+    return shown | {"name": method.algorithm}
 
 
 def _cells(selection: DataFrame, error: ErrorKind, places: Places) -> list[list[list[list[Any]]]]:

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from puarena.metrics import CRITERIA, METRICS, metric
-from puarena.report.sources import GROUP, listed, opened
+from puarena.report.sources import GROUP, Source, listed, opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from puarena.report.sources import Source
 
 
 def select(source: Source, criteria: Iterable[str] | str | None = None) -> DataFrame:

@@ -12,12 +12,10 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import aggregate, select
-from puarena.report.sources import opened
+from puarena.report.sources import Source, opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from puarena.report.sources import Source
 
 ErrorKind = Literal["stderr", "std"]
 ERRORS = {
@@ -155,11 +153,7 @@ def keep(
 
 
 def _one(
-    numbers: DataFrame,
-    columns: tuple[Column, ...],
-    error: ErrorKind,
-    order: Sequence[str] | None,
-    notes: Sequence[str],
+    numbers: DataFrame, columns: tuple[Column, ...], error: ErrorKind, order: Sequence[str] | None, notes: Sequence[str]
 ) -> Table:
     """The table of one problem."""
     kind = "stderr" if error == "stderr" else "std_sample"

@@ -9,19 +9,17 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
+from puarena.report.evidence import Evidence
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
     from pandas import DataFrame
 
-    from puarena.report.evidence import Evidence
-
-    AnyChart = Chart | LayerChart | FacetChart
-
+AnyChart: TypeAlias = "Chart | LayerChart | FacetChart"
 GREEN, AMBER, VIOLET, GREY = "#0b8f74", "#d98a00", "#6f63d9", "#80808090"
 
 

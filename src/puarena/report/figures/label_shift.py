@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from puarena.metrics import METRICS
-from puarena.report.figures.base import Figure, TooFewError, axis_title, color, tooltip
+from puarena.report.figures import base
 from puarena.report.problems import settings
-
-if TYPE_CHECKING:
-    from puarena.report.evidence import Evidence
-    from puarena.report.figures.base import AnyChart
 
 PALETTE = ("#d1602b", "#0b8f74", "#6f63d9", "#c04a80", "#d98a00", "#4a7fc0")
 
 
-class LabelShift(Figure):
+class LabelShift(base.Figure):
     """Methods that have results in more than one setting."""
 
     name = "label-shift"
@@ -26,7 +20,7 @@ class LabelShift(Figure):
     )
     order = 50
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
+    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
         """A line per setting and form, with bars of the standard error over splits."""
         import altair as alt
 
@@ -37,7 +31,7 @@ class LabelShift(Figure):
         both = frame.groupby("panel")["setting"].nunique()
         frame = frame[frame["panel"].isin(both[both > 1].index)]
         if frame.empty or frame["rate"].nunique() < 2:
-            raise TooFewError(
+            raise base.TooFewError(
                 "needs a method with one-sample and two-sample results at two positive rates, as the suite label-shift "
                 "has"
             )
@@ -52,11 +46,11 @@ class LabelShift(Figure):
         x = alt.X(
             "percent:Q", title="labeled positives, % of the training data", scale=alt.Scale(nice=False, padding=8)
         )
-        title = axis_title(metric)
+        title = base.axis_title(metric)
         series = [f"{setting.short}{form}" for setting in settings().values() for form in ("", " calibrated")]
-        colors = color(grouped["series"], "series", dict(zip(series, PALETTE, strict=False)))
+        colors = base.color(grouped["series"], "series", dict(zip(series, PALETTE, strict=False)))
         fade = alt.condition(pick, alt.value(1), alt.value(0.12))
-        tips = ["series:N", "percent:Q", tooltip("mean"), tooltip("error"), "count:Q"]
+        tips = ["series:N", "percent:Q", base.tooltip("mean"), base.tooltip("error"), "count:Q"]
         y = alt.Y("mean:Q", title=title, scale=alt.Scale(zero=False))
         line = alt.Chart().mark_line(point=True).encode(x, y, colors, opacity=fade, tooltip=tips)
         bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2="high:Q", opacity=fade)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from puarena.metrics import METRICS
-from puarena.report.figures.base import Figure, TooFewError, comparable, dumbbell, means, with_titles
-
-if TYPE_CHECKING:
-    from puarena.report.evidence import Evidence
-    from puarena.report.figures.base import AnyChart
+from puarena.report.figures import base
 
 
-class Overall(Figure):
+class Overall(base.Figure):
     """All metrics and criteria at a glance."""
 
     name = "overall"
@@ -24,30 +18,30 @@ class Overall(Figure):
     order = 10
     per_metric = per_criterion = False
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
+    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
         """One panel per metric of the evidence; methods in order of the first."""
         import altair as alt
         import pandas
 
-        frame = comparable(evidence.selection)
+        frame = base.comparable(evidence.selection)
         by = ["method", "problem", "criterion"]
-        frame = pandas.concat([means(frame, name, by).assign(metric=_panel(name)) for name in evidence.metrics])
+        frame = pandas.concat([base.means(frame, name, by).assign(metric=_panel(name)) for name in evidence.metrics])
         if frame["method"].nunique() < 2:
-            raise TooFewError("needs two methods with results on the same problems")
+            raise base.TooFewError("needs two methods with results on the same problems")
         by = ["metric", "method", "criterion"]
         numbers = {"value": ("value", "mean"), "problems": ("problem", "nunique")}
-        frame = with_titles(frame.groupby(by, sort=False).agg(**numbers).reset_index())
+        frame = base.with_titles(frame.groupby(by, sort=False).agg(**numbers).reset_index())
         first = METRICS[evidence.metrics[0]]
         values = frame[frame["metric"] == _panel(first.name)].groupby("method")["value"].mean()
         order = list(values.sort_values(ascending=not first.higher).index)
         percent = all(METRICS[name].percent for name in evidence.metrics)
         x = alt.X(
-            "value:Q",
-            title=f"mean over problems{', %' if percent else ''}",
-            scale=alt.Scale(zero=False, nice=True),
+            "value:Q", title=f"mean over problems{', %' if percent else ''}", scale=alt.Scale(zero=False, nice=True)
         )
         panels = [_panel(name) for name in evidence.metrics]
-        chart = dumbbell(frame, x, order, alt.Facet("metric:N", title=None, sort=panels), len(panels), "problems:Q")
+        chart = base.dumbbell(
+            frame, x, order, alt.Facet("metric:N", title=None, sort=panels), len(panels), "problems:Q"
+        )
         return chart if percent else chart.resolve_scale(x="independent")
 
 

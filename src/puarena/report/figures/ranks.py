@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from puarena.metrics import METRICS
-from puarena.report.figures.base import AMBER, GREEN, GREY, Figure, TooFewError, comparable, means
-
-if TYPE_CHECKING:
-    from puarena.report.evidence import Evidence
-    from puarena.report.figures.base import AnyChart
+from puarena.report.figures import base
 
 
-class Ranks(Figure):
+class Ranks(base.Figure):
     """Ranked over problems, or, where these are too few for the test, over the splits of all problems."""
 
     name = "ranks"
@@ -25,7 +19,7 @@ class Ranks(Figure):
     )
     order = 20
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
+    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
         """A dot per method, best on top, and the bars beside."""
         import altair as alt
         import pandas
@@ -33,14 +27,14 @@ class Ranks(Figure):
         from puarena.report.statistics import LEAST_BLOCKS, nemenyi, ranks
 
         selection, higher = evidence.selection, METRICS[metric].higher
-        competing = comparable(selection[(selection["criterion"] == criterion) & ~selection["supervised"]])
+        competing = base.comparable(selection[(selection["criterion"] == criterion) & ~selection["supervised"]])
         few = competing["problem"].nunique() < LEAST_BLOCKS
         block = ["problem", "split"] if few else ["problem"]
-        long = means(competing, metric, [*block, "method"])
+        long = base.means(competing, metric, [*block, "method"])
         values = long.pivot(index=block, columns="method", values="value").dropna()
         test = nemenyi(values, higher=higher)
         if test.note:
-            raise TooFewError(test.note)
+            raise base.TooFewError(test.note)
         frame = ranks(values, higher).mean().rename("rank").rename_axis("method").reset_index().assign(one=1)
         frame = frame.sort_values("rank", kind="stable", ignore_index=True)
         order, k = list(frame["method"]), len(frame)
@@ -58,9 +52,11 @@ class Ranks(Figure):
         axis = alt.Axis(values=list(range(1, k + 1, max(1, k // 8))), format="d")
         x = alt.X("rank:Q", title="mean rank, 1 is best", scale=scale, axis=axis)
         tips = ["method:N", alt.Tooltip("rank:Q", format=".2f", title="mean rank")]
-        dots = alt.Chart(frame).mark_point(filled=True, size=70, color=GREEN, opacity=1).encode(x, y, tooltip=tips)
-        stems = alt.Chart(frame).mark_rule(color=GREY).encode(alt.X("one:Q", scale=scale, axis=axis), y, x2="rank:Q")
-        joined = alt.Chart(bars).mark_rule(size=4, color=AMBER, strokeCap="round")
+        dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
+        stems = (
+            alt.Chart(frame).mark_rule(color=base.GREY).encode(alt.X("one:Q", scale=scale, axis=axis), y, x2="rank:Q")
+        )
+        joined = alt.Chart(bars).mark_rule(size=4, color=base.AMBER, strokeCap="round")
         joined = joined.encode(
             alt.X("at:Q"), alt.Y("from:N", sort=None, scale=ordered), y2="to:N", tooltip=["from:N", "to:N"]
         )

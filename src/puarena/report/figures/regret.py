@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.figures.base import Figure, TooFewError, comparable, dumbbell, with_titles
+from puarena.report.figures import base
 from puarena.report.select import GROUP
 
-if TYPE_CHECKING:
-    from puarena.report.evidence import Evidence
-    from puarena.report.figures.base import AnyChart
 
-
-class Regret(Figure):
+class Regret(base.Figure):
     """One panel for the best checkpoint, one for each oracle among the criteria."""
 
     name = "regret"
@@ -25,13 +19,13 @@ class Regret(Figure):
     order = 30
     per_criterion = False
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
+    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
         """Dots per criterion on one line per method, the smallest loss on top."""
         import altair as alt
         import pandas
 
         record, keys = METRICS[metric], [*GROUP, "split"]
-        selection = comparable(evidence.selection).dropna(subset=[record.column])
+        selection = base.comparable(evidence.selection).dropna(subset=[record.column])
         best, parts = evidence.best, []
         others = {"against the best checkpoint": ("", best)} if len(best) else {}
         for oracle in CRITERIA.values():
@@ -45,12 +39,12 @@ class Regret(Figure):
             lost = record.sign * (joined[f"{record.column}_other"] - joined[record.column])
             parts.append(joined.assign(against=against, value=record.factor * lost))
         if not parts:
-            raise TooFewError("needs all records, or an oracle such as OA among the criteria")
+            raise base.TooFewError("needs all records, or an oracle such as OA among the criteria")
         numbers = {"value": ("value", "mean"), "problems": ("problem", "nunique"), "n": ("value", "count")}
         frame = pandas.concat(parts).groupby(["against", "method", "criterion"], sort=False).agg(**numbers)
-        frame = with_titles(frame.reset_index())
+        frame = base.with_titles(frame.reset_index())
         if frame.empty:
-            raise TooFewError("needs at least one method for which something was selected")
+            raise base.TooFewError("needs at least one method for which something was selected")
         order = list(frame.groupby("method")["value"].max().sort_values().index)
         x = alt.X("value:Q", title=f"{record.inline} lost{', points' if record.percent else ''}")
-        return dumbbell(frame, x, order, alt.Facet("against:N", title=None, sort=list(others)), len(others), "n:Q")
+        return base.dumbbell(frame, x, order, alt.Facet("against:N", title=None, sort=list(others)), len(others), "n:Q")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from puarena.metrics import METRICS
-from puarena.report.figures.base import GREEN, VIOLET, Figure, TooFewError, axis_title, comparable, means, tooltip
-
-if TYPE_CHECKING:
-    from puarena.report.evidence import Evidence
-    from puarena.report.figures.base import AnyChart
+from puarena.report.figures import base
 
 
-class TrainingTime(Figure):
+class TrainingTime(base.Figure):
     """Methods that none beats in both, and the frames, have their names."""
 
     name = "time"
@@ -24,13 +19,13 @@ class TrainingTime(Figure):
     )
     order = 40
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
+    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
         """A dot per method, and the line of those that are fastest for what they reach."""
         import altair as alt
 
         selection, sign = evidence.selection, METRICS[metric].sign
-        value = means(
-            comparable(selection[selection["criterion"] == criterion]),
+        value = base.means(
+            base.comparable(selection[selection["criterion"] == criterion]),
             metric,
             ["method", "problem", "frame", "supervised"],
         )
@@ -38,20 +33,22 @@ class TrainingTime(Figure):
         frame = frame.groupby(["method", "frame", "supervised"])[["value", "seconds"]].mean().reset_index()
         frame = frame[frame["seconds"] > 0].sort_values("seconds", kind="stable")
         if len(frame) < 2:
-            raise TooFewError("needs two methods with a recorded training time")
+            raise base.TooFewError("needs two methods with a recorded training time")
         competing = frame[~frame["supervised"]]
         best = competing.assign(good=sign * competing["value"]).sort_values(
             ["seconds", "good"], ascending=[True, False]
         )
         front = best[best["good"] > best["good"].cummax().shift(fill_value=-math.inf)]
-        tips = ["method:N", tooltip("value"), alt.Tooltip("seconds:Q", format=".3g")]
+        tips = ["method:N", base.tooltip("value"), alt.Tooltip("seconds:Q", format=".3g")]
         low, high = frame["seconds"].min(), frame["seconds"].max()
         scale = alt.Scale(type="log" if high > 20 * low else "linear", domain=[0.9 * low, 1.2 * high], nice=False)
         axis = alt.Axis(tickCount=6, format="~g")
         x = alt.X("seconds:Q", title="seconds of one training run", scale=scale, axis=axis)
-        y = alt.Y("value:Q", title=axis_title(metric), scale=alt.Scale(zero=False, padding=20, reverse=sign < 0))
-        dots = alt.Chart(frame).mark_point(filled=True, size=80, color=VIOLET, opacity=0.8).encode(x, y, tooltip=tips)
-        line = alt.Chart(front).mark_line(interpolate="step-after", color=GREEN, strokeDash=[4, 3]).encode(x, y)
+        y = alt.Y("value:Q", title=base.axis_title(metric), scale=alt.Scale(zero=False, padding=20, reverse=sign < 0))
+        dots = (
+            alt.Chart(frame).mark_point(filled=True, size=80, color=base.VIOLET, opacity=0.8).encode(x, y, tooltip=tips)
+        )
+        line = alt.Chart(front).mark_line(interpolate="step-after", color=base.GREEN, strokeDash=[4, 3]).encode(x, y)
         named = frame[frame["method"].isin(front["method"]) | frame["frame"]]
         text = alt.Chart(named).mark_text(align="left", dx=8, dy=-8, fontSize=11).encode(x, y, text="method:N")
         return alt.layer(line, dots, text).properties(width=460, height=340)

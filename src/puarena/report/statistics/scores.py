@@ -9,7 +9,7 @@ from puarena.errors import UserError, unknown
 from puarena.metrics import METRICS
 from puarena.report.evidence import with_words
 from puarena.report.select import select
-from puarena.report.sources import opened
+from puarena.report.sources import Source, opened
 from puarena.report.statistics.pairs import differences, wilcoxon
 from puarena.report.statistics.ranking import friedman, mean_ranks, nemenyi
 from puarena.report.statistics.results import OVER, Statistics
@@ -17,8 +17,6 @@ from puarena.report.table import only
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from puarena.report.sources import Source
 
 
 def scores(
@@ -86,36 +84,29 @@ def statistics(
     if over not in OVER:
         raise unknown("kind of block", over, OVER)
     selection = select(curves, by)
-    everything = []
-    for metric in chosen:
-        for criterion in by:
-            blocks, notes = _complete(_scores(selection, metric, criterion, over, algorithms))
-            splits, _ = _complete(_scores(selection, metric, criterion, "splits", algorithms))
-            if over == "splits":
-                notes.append("Splits of one problem share data: such tests find differences too easily.")
-            everything.append(_all(metric, criterion, over, blocks, splits, notes, reference, seed))
-    return everything
+    return [_one(selection, m, c, over, algorithms, reference, seed) for m in chosen for c in by]
 
 
-def _all(
+def _one(
+    selection: DataFrame,
     metric: str,
     criterion: str,
     over: str,
-    blocks: DataFrame,
-    splits: DataFrame,
-    notes: list[str],
+    algorithms: Sequence[str] | None,
     reference: str | None,
     seed: int,
 ) -> Statistics:
     higher = METRICS[metric].higher
+    blocks, notes = _complete(_scores(selection, metric, criterion, over, algorithms))
+    splits, _ = _complete(_scores(selection, metric, criterion, "splits", algorithms))
+    if over == "splits":
+        notes.append("Splits of one problem share data: such tests find differences too easily.")
     order = mean_ranks(blocks, seed, higher)
     listed = tuple(item.algorithm for item in order.items)
+    if reference is not None and not listed:
+        raise UserError(f"'{reference}' cannot be compared: no block has a result of every algorithm")
     if reference is not None and reference not in listed:
-        raise (
-            unknown("algorithm", reference, listed)
-            if listed
-            else UserError(f"'{reference}' cannot be compared: no block has a result of every algorithm")
-        )
+        raise unknown("algorithm", reference, listed)
     return Statistics(
         metric=metric,
         criterion=criterion,
