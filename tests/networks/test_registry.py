@@ -13,6 +13,7 @@ from puarena.bench import duration, listing, suites
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
 from puarena.bench.unite import _agreeing
+from puarena.data import views_of
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.networks import RunNetwork, Stacked, registry
@@ -262,7 +263,7 @@ def test_a_table_network_trains_on_images():
     networks.register(Linear)
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     images = (40 * x + 128).clip(0, 255).astype(np.uint8).reshape(-1, 3, 8, 8)
-    config = FleetConfig(batch_size=16, steps=60, record_every=30, network="linear", weak="cifar10-eval",
-                         evaluation="cifar10-eval")  # fmt: skip
+    seen = views_of("cifar10", "definition").evaluation
+    config = FleetConfig(batch_size=16, steps=60, record_every=30, network="linear", weak=seen, evaluation=seen)
     curves = fleet.train(rows("nnpu", 2, data, hidden), config, images)
     assert np.nanmax(curves.values["test_auc"]) > 0.8

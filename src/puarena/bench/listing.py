@@ -20,27 +20,17 @@ def datasets() -> Rows:
     """Every built-in dataset."""
     from puarena import data
 
-    rows: Rows = []
-    for name in data.names():
-        info = data.info(name)
-        rows.append(
-            {
-                "name": name,
-                "title": info.title,
-                "description": info.description,
-                "kind": info.kind,
-                "examples": info.examples,
-                "shape": list(info.shape),
-                "classes": info.class_count,
-                "cases": {str(case): [info.class_names[c] for c in chosen] for case, chosen in info.cases.items()},
-                "size": info.size,
-                "prior": info.default_prior,
-                "network": info.network,
-                "licence": info.licence,
-                "citation": info.citation,
-            }
-        )
-    return rows
+    plain = ("name", "title", "description", "kind", "examples", "size", "network", "licence", "citation")
+    return [
+        {name: getattr(info, name) for name in plain}
+        | {
+            "shape": list(info.shape),
+            "classes": info.class_count,
+            "cases": {str(case): [info.class_names[c] for c in chosen] for case, chosen in info.cases.items()},
+            "prior": info.default_prior,
+        }
+        for info in map(data.info, data.names())
+    ]
 
 
 def criteria() -> Rows:

@@ -1,4 +1,4 @@
-"""From a spec to runs, and from runs to fleets: the stacks of runs that are trained together."""
+"""From a spec to runs, and from runs to fleets: runs that are trained together."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class FleetSpec:
-    """Runs that are trained in one stack: equal shapes, algorithms of one class."""
+    """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
 
@@ -245,23 +245,23 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
 
 
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
-    """Stack runs into fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in order.
+    """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
     Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
     dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
-    stacks: dict[tuple[Any, ...], list[RunSpec]] = {}
+    alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
         key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
-        stacks.setdefault(key, []).append(run)
+        alike.setdefault(key, []).append(run)
     fleets = []
-    for stack in stacks.values():
-        parts = -(-len(stack) // (limit or networks.get(stack[0].network).capacity[device]))
-        bounds = [len(stack) * part // parts for part in range(parts + 1)]
-        fleets += [FleetSpec(tuple(stack[a:b])) for a, b in pairwise(bounds)]
+    for members in alike.values():
+        parts = -(-len(members) // (limit or networks.get(members[0].network).capacity[device]))
+        bounds = [len(members) * part // parts for part in range(parts + 1)]
+        fleets += [FleetSpec(tuple(members[a:b])) for a, b in pairwise(bounds)]
     return fleets
 
 

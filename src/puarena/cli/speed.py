@@ -30,7 +30,7 @@ def speed(
     """Measure run-steps per second, records included, and print ratios measured side by side in one run."""
     from puarena import algorithms as known
     from puarena import speed as room
-    from puarena.bench.execute import choose_device
+    from puarena.bench.device import choose_device
     from puarena.files import write_file
 
     choices = {"auto": (True,), "off": (False,), "both": (True, False)}
