@@ -66,6 +66,11 @@ def _same(a: Curves, b: Curves, rows_a: list[int], rows_b: list[int], message: s
             raise ContractError(f"{message} (the curves of {name} differ)")
 
 
+def _finite(curves: Curves, case: str) -> None:
+    if (curves.diverged >= 0).any() or not all(np.isfinite(curves.values[c]).all() for c in ("loss", "test_auc")):
+        raise ContractError(f"with {case} its losses or outputs are not finite")
+
+
 def learns(name: str, config: FleetConfig = CONFIG) -> None:
     """It learns a separable problem better than chance at priors 0.3, 0.5 and 0.7."""
     entry = algorithms.get(name)
@@ -134,20 +139,18 @@ def isolates_ruin(name: str, config: FleetConfig = CONFIG) -> None:
 
 
 def survives_no_positives_in_u(name: str, config: FleetConfig = CONFIG) -> None:
-    """An unlabeled set without a single positive leaves the outputs finite."""
+    """An unlabeled set without a single positive leaves losses and outputs finite."""
     x, rows = _rows(name, GENTLE, prior=0.3, rate=0.3, positives_in_u=False)
     curves = fleet.train(rows, config, x)
-    if (curves.diverged >= 0).any() or not np.isfinite(curves.values["test_auc"]).all():
-        raise ContractError("with no positive in the unlabeled set its outputs are not finite")
+    _finite(curves, "no positive in the unlabeled set")
 
 
 def takes_any_batch_size(name: str, config: FleetConfig = CONFIG) -> None:
-    """Batches of 1 to 256, also larger than a set, train to finite outputs."""
+    """Batches of 1 to 256, also larger than a set, train to finite losses and outputs."""
     for batch_size in (1, 2, 37, 256):
         x, rows = _rows(name, (1e-3,))
         curves = fleet.train(rows, replace(config, batch_size=batch_size, steps=12, warmup=8, record_every=10), x)
-        if not np.isfinite(curves.values["test_auc"]).all():
-            raise ContractError(f"with batch size {batch_size} its outputs are not finite")
+        _finite(curves, f"batch size {batch_size}")
 
 
 def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:

@@ -45,11 +45,13 @@ def check(
     ],
     device: opt.Device = "cpu",
 ) -> None:
-    """Check that an algorithm keeps the contract every algorithm of the benchmark keeps."""
+    """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
     from puarena import algorithms, contract
     from puarena.bench.execute import choose_device
 
     names = algorithms.load_plugin(target) if target.endswith(".py") else [algorithms.get(target).name]
+    if algorithms.get(names[0]).origin == "classic":
+        raise UserError(f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps")
     broken = 0
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         broken += problem is not None
