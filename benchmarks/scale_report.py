@@ -19,7 +19,7 @@ from puarena.report.compare import compare
 from puarena.report.export import export
 from puarena.report.statistics import statistics
 from puarena.report.table import ORDER
-from puarena.store.folder import COLUMNS, Store
+from puarena.store import COLUMNS, Folder, Store
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
 ALGORITHMS = [*ORDER[:17], *(f"{name}-c" for name in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu"))]
@@ -29,7 +29,7 @@ SPLITS, CONFIGS, RECORDS = 3, 10, 200
 def make(folder: Path) -> None:
     """Write 8 problems x 23 algorithms x 3 splits x 10 configurations, one shard per problem and algorithm."""
     random = np.random.default_rng(0)
-    store = Store.create(folder, {"name": "scale"}, "scale")
+    store = Folder.create(folder, {"name": "scale"}, "scale")
     runs = SPLITS * CONFIGS
     for dataset, case in PROBLEMS:
         for algorithm in ALGORITHMS:

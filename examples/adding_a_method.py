@@ -9,7 +9,8 @@ import sys
 
 import numpy as np
 
-from puarena.algorithms import Algorithm, Hyper, load_plugin
+from puarena import plugins
+from puarena.algorithms import Algorithm, Hyper
 from puarena.algorithms.core.losses import logistic
 
 
@@ -36,7 +37,7 @@ def main(steps: int) -> None:
 
     from puarena import PUClassifier
 
-    load_plugin(__file__)
+    plugins.load(__file__)
     X, digit = load_digits(return_X_y=True)
     X, X_test, even, even_test = train_test_split(X, digit % 2 == 0, test_size=0.3, random_state=0)
     for algorithm in ("nnpu", "soft-pu"):

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from puarena.report import CRITERIA, METRICS
-from puarena.store.folder import COLUMNS
+from puarena.metrics import CRITERIA, METRICS
+from puarena.store import COLUMNS
 
 PROBLEM = {"dataset": "d", "case": 1, "setting": "os", "rate": 0.3, "prior": 0.5}
 ALGORITHM = {"algorithm": "nnpu", "profile": "definition"}
-RECORD = dict.fromkeys([*CRITERIA.values(), *METRICS.values()], 0.5) | {"split": 0, "config": 0, "run": "r"}
+VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
+RECORD = dict.fromkeys(VALUES, 0.5) | {"split": 0, "config": 0, "run": "r"}
+
+
+DOUBLES = [name for name, kind in COLUMNS.items() if kind == "DOUBLE"]
 
 
 def curves(fleet: str, runs: int = 2, records: int = 3, **fixed: Any) -> pd.DataFrame:
@@ -22,11 +26,12 @@ def curves(fleet: str, runs: int = 2, records: int = 3, **fixed: Any) -> pd.Data
     for run in range(runs):
         for record in range(records):
             words = {name: "x" for name, kind in COLUMNS.items() if kind == "VARCHAR"}
-            numbers = {name: float(random.random()) for name, kind in COLUMNS.items() if kind == "DOUBLE"}
+            numbers = {name: float(random.random()) for name in (*DOUBLES, *VALUES)}
             counts = {name: 1 for name, kind in COLUMNS.items() if kind in {"INTEGER", "BIGINT"}}
+            flags = {name: False for name, kind in COLUMNS.items() if kind == "BOOLEAN"}
             own = {"run": f"{fleet}-{run}", "fleet": fleet, "config": run, "profile": "definition", "status": "ok"}
             own |= {"rate": 0.3, "prior": 0.5, "step": 100 * record, "selectable": record > 0}
-            rows.append(words | numbers | counts | own | fixed)
+            rows.append(words | numbers | counts | flags | own | fixed)
     return pd.DataFrame(rows)
 
 

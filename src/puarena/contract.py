@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from puarena import algorithms, fleet, metrics
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, labelling
 from puarena.fleet import Curves, Fleet, FleetConfig, Row
 from puarena.fleet.capture import StepWatch
 from puarena.fleet.steps import Stepper
@@ -33,19 +33,25 @@ class ContractError(Exception):
 
 
 def toy_problem(
-    prior: float, setting: str = "os", rate: float = 0.2, n: int = 800, seed: int = 0, positives_in_u: bool = True
+    prior: float,
+    setting: str = labelling.DEFAULT,
+    rate: float = 0.2,
+    n: int = 800,
+    seed: int = 0,
+    positives_in_u: bool = True,
 ) -> tuple[np.ndarray, PUData, HiddenLabels]:
     """Return features and one split of two Gaussian classes in four dimensions, three standard deviations apart."""
     rng = np.random.default_rng(seed)
     n_p = round(rate * n)
-    shifted = (prior - rate) / (1 - rate) if setting == "os" else prior
+    kind = labelling.get(setting)
+    shifted = kind.prior_in_u(prior, rate)
     label = np.zeros(n + 500, dtype=bool)
     label[: n_p + (round(shifted * (n - n_p)) if positives_in_u else 0)] = True
     label[n:] = rng.random(500) < prior
     x = rng.normal(size=(len(label), 4)) + 0.75 * (2 * label[:, None] - 1)
     p, u, test = rng.permutation(n_p), n_p + rng.permutation(n - n_p), np.arange(n, n + 500)
     p_val, p_train, u_val, u_train = *np.split(p, [n_p // 5]), *np.split(u, [(n - n_p) // 5])
-    data = PUData(p_train, u_train, p_val, u_val, test, prior, rate, shifted, "os" if setting == "os" else "ts")
+    data = PUData(p_train, u_train, p_val, u_val, test, prior, rate, shifted, kind)
     return x.astype(np.float32), data, HiddenLabels(label[u_train], label[u_val], label[test])
 
 
@@ -60,7 +66,7 @@ def _rows(
 
 def _same(a: Curves, b: Curves, rows_a: list[int], rows_b: list[int], message: str, tolerance: float = 0.0,
           without: Collection[str] = ()) -> None:  # fmt: skip
-    for name in a.values.keys() - set(without):
+    for name in (column for column in a.values if column not in without):
         one, other = a.values[name][:, rows_a], b.values[name][:, rows_b]
         if not np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
             raise ContractError(f"{message} (the curves of {name} differ)")
@@ -75,7 +81,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     """It learns a separable problem better than chance at priors 0.3, 0.5 and 0.7."""
     entry = algorithms.get(name)
     config = replace(config, batch_size=64, steps=300, warmup=100, record_every=50)
-    setting = "ts" if entry.cls.setting == "two-sample" and not entry.calibrated else "os"
+    setting = labelling.DEFAULT if entry.setting == "either" else entry.setting
     lrs = (3e-4, 3e-3, 3e-2, 3e-1)
     features, rows = [], []
     for i, prior in enumerate(PRIORS):  # one fleet: its cost is that of its steps, not of its runs
@@ -89,7 +95,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
         best_auc, best_accuracy = np.nanmax(auc[:, mine]), np.nanmax(accuracy[:, mine])
         if not best_auc >= 0.8:
             raise ContractError(f"at prior {prior} its best test AUC is {best_auc:.2f}, not 0.8 or more")
-        if not entry.cls.frame and not best_accuracy > max(prior, 1 - prior) + 0.02:
+        if not entry.frame and not best_accuracy > max(prior, 1 - prior) + 0.02:
             raise ContractError(
                 f"at prior {prior} its best test accuracy is {best_accuracy:.2f}, that of a constant answer"
             )
@@ -155,10 +161,10 @@ def takes_any_batch_size(name: str, config: FleetConfig = CONFIG) -> None:
 
 def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     """Other hidden labels, drawn by lot, change nothing but what is measured with them; only a frame may see them."""
-    cls = algorithms.get(name).cls
-    if cls.supervised and cls.frame:
+    entry = algorithms.get(name)
+    if entry.supervised and entry.frame:
         return
-    if cls.supervised:
+    if entry.supervised:
         raise ContractError(
             "it is handed the true labels of the unlabeled set (supervised = True), so it cannot compete with methods "
             "that do without; learn without labels, or declare it a frame of the tables (frame = True)"

@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 
 import puarena
-from puarena import algorithms, data
-from puarena.bench.execute import DataSource, make_row
+from puarena import algorithms, catalogue, data
 from puarena.bench.plan import make_plan
 from puarena.bench.profiles import PROFILES
+from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
+from puarena.bench.work import make_row
 
 SPEC = Spec(problems=[{"dataset": "digits"}], splits=2, configs=2, steps=20, record_every=10, warmup=10)
 
 
 def test_every_algorithm_of_the_paper_has_a_released_variant():
-    plain = [n for n in algorithms.names("puarena") if not algorithms.get(n).cls.frame]
-    paper = [n for n in plain if f"{n}@released" in algorithms.names("released")]
-    assert len(paper) == 23
-    assert {n.removesuffix("@released") for n in algorithms.names("released")} == set(paper)
+    plain = [n for n in algorithms.names("puarena") if algorithms.get(n).in_paper and not algorithms.get(n).frame]
+    assert len(plain) == 23
+    assert {catalogue.form(name, "released") for name in plain} == set(algorithms.names("released"))
+    assert all(algorithms.get(name).variant == "released" for name in algorithms.names("released"))
 
 
 def test_default_code_knows_nothing_of_the_released_variants():
     folder = Path(algorithms.__file__).parent
     for file in folder.glob("*.py"):
-        if file.name not in ("registry.py", "describe.py"):
-            assert "released" not in file.read_text(), file.name
+        assert "released" not in file.read_text(), file.name
 
 
 def test_what_the_profile_changes():
@@ -58,7 +58,8 @@ def test_usps_is_mirrored_in_the_released_profile_alone():
     plans = {p: make_plan(Spec.load("tabular").override(algorithms=["nnpu"], configs=1, profile=p)) for p in PROFILES}
     views = {p: {(r.problem.dataset, r.views.weak, r.views.strong) for r in plan.runs} for p, plan in plans.items()}
     assert views["definition"] == {("letter", None, None), ("usps", None, None)}
-    assert views["released"] == {("letter", None, None), ("usps", "usps-weak", "usps-strong")}
+    mirrored = data.views_of("usps", "released")
+    assert views["released"] == {("letter", None, None), ("usps", mirrored.weak, mirrored.strong)}
 
 
 def test_a_released_run_end_to_end(tmp_path):

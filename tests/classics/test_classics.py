@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import puarena
-from puarena import algorithms, contract, fleet
+from puarena import catalogue, contract, fleet
 from puarena.algorithms.core.describe import explain
 from puarena.bench.plan import make_plan
 from puarena.bench.spec import Spec
@@ -128,13 +128,13 @@ def test_rows_of_the_benchmark(tmp_path):
 
 
 def test_all_does_not_mean_the_classics():
-    assert algorithms.names("classic") == ROWS
+    assert catalogue.names("classic") == ROWS
     problems = [{"dataset": "digits"}]
     assert not set(Spec(problems=problems).resolve().algorithms) & set(ROWS)
-    assert "Elkan, Noto" in explain("elkan-noto")
+    assert "Elkan, Noto" in explain(catalogue.get("elkan-noto"))
 
 
-def test_the_engine_refuses_them():
+def test_the_engine_does_not_know_them():
     x, data, hidden = contract.toy_problem(0.5)
-    with pytest.raises(UserError, match="not trained by steps"):
+    with pytest.raises(UserError, match="unknown algorithm 'spies'"):
         fleet.train([fleet.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)

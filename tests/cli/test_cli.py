@@ -79,7 +79,7 @@ def test_plan():
 
 def test_whole_way(results, tmp_path):
     status = json.loads(call("status", results, "--json").stdout)
-    assert status == {"planned": 4, "done": 4, "failed": 0, "missing": 0}
+    assert status == {"planned": 4, "done": 4, "diverged": 0, "failed": 0, "missing": 0}
     assert "planned 4  done 4" in call("status", results).stdout
 
     again = call("run", "demo", *TINY, "--out", results, "--device", "cpu")

@@ -54,7 +54,7 @@ class _Looks(Algorithm):
 
 
 def test_what_cannot_be_captured_runs_uncaptured_with_one_warning(monkeypatch):
-    monkeypatch.setitem(registry._extra, "looks", registry.Entry("looks", _Looks, False, "plugin"))
+    monkeypatch.setitem(registry._plugins, "looks", registry.entries_of(_Looks, "plugin")[0])
     x, data, hidden = toy()
     with pytest.warns(UserWarning, match="looks runs uncaptured.*item") as seen:
         curves = fleet.train(rows("looks", 2, data, hidden), CONFIG, x)

@@ -26,7 +26,7 @@ from puarena.report.compare import (
     slug,
 )
 from puarena.report.table import ORDER
-from puarena.store.folder import Store
+from puarena.store import Folder
 from results import curves, records
 
 LETTER = {"dataset": "letter", "case": 1}
@@ -176,7 +176,7 @@ def test_forms(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "out", {"name": "x"}, "abc")
+    store = Folder.create(tmp_path / "out", {"name": "x"}, "abc")
     store.write_shard("a", curves("a", algorithm="nnpu", dataset="letter", setting="os"))
     options = ["--metric", "auc", "--markdown", str(tmp_path / "c.md"), "--csv", str(tmp_path / "c.csv")]
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "out"), *options])
@@ -184,7 +184,7 @@ def test_command(tmp_path: Path) -> None:
     assert "published" in done.stdout
     assert "nnpu" in (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len((tmp_path / "c.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3
-    other = Store.create(tmp_path / "other", {"name": "x"}, "abc")
+    other = Folder.create(tmp_path / "other", {"name": "x"}, "abc")
     other.write_shard("a", curves("a"))
     wrong = CliRunner().invoke(app, ["compare", str(other.path)])
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)

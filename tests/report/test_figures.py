@@ -28,7 +28,7 @@ from puarena.report.charts import (
 )
 from puarena.report.evidence import evidence, labeled
 from puarena.report.figures import figures, save, write_figures
-from puarena.store.folder import Store
+from puarena.store import Folder
 from results import curves, frame
 
 
@@ -185,7 +185,7 @@ def test_all_of_them(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "out", {"name": "n"}, "abc")
+    store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
     for name in ("upu", "nnpu"):
         store.write_shard(name, curves(name, algorithm=name, selectable=True))
     options = ["--out", str(tmp_path / "figures"), "--format", "svg", "--metric", "auc", "--criterion", "pa"]

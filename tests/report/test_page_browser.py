@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from puarena.report import write_page
-from puarena.store.folder import Store
+from puarena.store import Folder
 from results import curves
 
 HOSTILE = "<script>alert(1)</script>"
@@ -65,7 +65,7 @@ def browser() -> Iterator[Any]:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with every kind of thing on it."""
     folder = tmp_path_factory.mktemp("page")
-    store = Store.create(folder / "out", {"name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE}, "abc")
+    store = Folder.create(folder / "out", {"name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE}, "abc")
     parts = []
     for p, (dataset, case, setting, rate, prior) in enumerate(PROBLEMS):
         for m, algorithm in enumerate(METHODS):

@@ -14,7 +14,7 @@ from puarena.errors import UserError
 from puarena.report import write_page
 from puarena.report.export import export
 from puarena.report.page_data import embed
-from puarena.store.folder import Store
+from puarena.store import Folder, Store
 from results import ALL, HOSTILE, curves, records
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     spec = {"name": "demo", "title": f"Title {HOSTILE}", "description": "</pre><script>boo()</script>"}
-    store = Store.create(tmp_path / "out", spec, "abc")
+    store = Folder.create(tmp_path / "out", spec, "abc")
     store.write_shard("a", curves("a", algorithm=HOSTILE, dataset="d<b>"))
     store.write_shard("b", curves("b", algorithm="nnpu-c", dataset="d<b>", status="diverged at step 100"))
     store.write_failure("c", ["c-0"], "out of <i>memory</i>")
@@ -155,7 +155,7 @@ def test_nothing_could_be_selected(tmp_path: Path) -> None:
 
 
 def test_page_of_a_summary(tmp_path: Path) -> None:
-    store = Store.create(tmp_path / "out", {"name": "n"}, "abc")
+    store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
     for name in ("upu", "nnpu"):
         store.write_shard(name, curves(name, records=30, algorithm=name))
     export(store, tmp_path / "small.parquet")
@@ -179,7 +179,7 @@ def test_page_of_joined_results(store: Store, tmp_path: Path) -> None:
 
 
 def test_page_without_results(tmp_path: Path) -> None:
-    write_page(Store.create(tmp_path / "out", {"name": "n"}, "abc"), tmp_path / "page.html")
+    write_page(Folder.create(tmp_path / "out", {"name": "n"}, "abc"), tmp_path / "page.html")
     assert "There are no results yet" in Page(tmp_path / "page.html").text
 
 

@@ -15,7 +15,7 @@ import pytest
 from puarena.errors import UserError
 from puarena.report import CRITERIA, METRICS, aggregate, load, select
 from puarena.report.select import GROUP
-from puarena.store.folder import Store
+from puarena.store import Folder
 from results import PROBLEM, curves, frame
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN") or Path(__file__).parents[1] / "golden")
@@ -116,7 +116,7 @@ def test_against_plain_python() -> None:
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
-    store = Store.create(tmp_path, {}, "abc")
+    store = Folder.create(tmp_path, {}, "abc")
     assert len(select(store)) == 0
     assert len(aggregate(select(store))) == 0
     store.write_shard("a", curves("a"))
@@ -130,7 +130,7 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
-    store = Store.create(tmp_path, {}, "abc")
+    store = Folder.create(tmp_path, {}, "abc")
     store.write_shard("b", curves("b", runs=50, records=50))
     file = tmp_path / "shards" / "b.parquet"
     whole = bytearray(file.read_bytes())

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report import statistics as st
-from puarena.store.folder import Store
+from puarena.store import Folder
 from results import curves, records
 
 # Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2 and 3 what it
@@ -214,7 +214,7 @@ def test_mistakes() -> None:
 
 
 def test_command(tmp_path: Any) -> None:
-    store = Store.create(tmp_path, {"name": "x"}, "abc")
+    store = Folder.create(tmp_path, {"name": "x"}, "abc")
     parts = [curves("f", algorithm=a, dataset=f"d{i}") for i in range(6) for a in ("upu", "nnpu", "vpu")]
     parts = [part.assign(test_accuracy=len(part["algorithm"].iloc[0]) / 10) for part in parts]
     store.write_shard("f", pd.concat(parts))

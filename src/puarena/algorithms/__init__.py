@@ -4,11 +4,12 @@ Shapes everywhere: ``[runs, batch]`` logits, ``[runs]`` losses, hyperparameters 
 """
 
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Now, Phase, Setup, Update, col
+from puarena.algorithms.core.entry import Entry
 from puarena.algorithms.core.hyper import Choice, LogUniform
 from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.registry import Entry, get, load_plugin, names
+from puarena.algorithms.core.registry import get, names
 
 __all__ = [
     "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Now", "Phase", "Setup", "Update",
-    "col", "get", "load_plugin", "logistic", "names",
+    "col", "get", "logistic", "names",
 ]  # fmt: skip

@@ -8,15 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from puarena import algorithms, metrics
-from puarena.classics.rows import Classic
+from puarena import catalogue, metrics
+from puarena.classics.entries import ClassicEntry
 from puarena.data import Dataset
 from puarena.fleet import Curves, Row
-
-
-def is_classic(name: str) -> bool:
-    """Is this registered name fitted at once instead of trained by steps?"""
-    return issubclass(algorithms.get(name).cls, Classic)
 
 
 def curves_of(rows: list[Row], dataset: Dataset) -> Iterator[Curves]:
@@ -39,18 +34,18 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
     """Fit a run's estimator on its training data; return criteria and test metrics."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    cls = algorithms.get(row.algorithm).cls
-    assert issubclass(cls, Classic)
+    entry = catalogue.get(row.algorithm)
+    assert isinstance(entry, ClassicEntry)
     d = row.data
     labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
     with threadpool_limits(1):
-        model = cls.make(row.seed).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
+        model = entry.make(row.seed).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
         # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
         tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
-        found_by = (model.decision_function(x) - 1e-12 for x in tables)
-        p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
-    prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])
+        decisions = (model.decision_function(x) - 1e-12 for x in tables)
+        p, u, test = (torch.from_numpy(decision)[None] for decision in decisions)
+    prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting.one_sample])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
-    found = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
-    found.update(metrics.test_metrics(test, test, hidden))
-    return {name: float(value[0]) for name, value in found.items()}
+    values = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
+    values.update(metrics.test_metrics(test, test, hidden))
+    return {name: float(value[0]) for name, value in values.items()}

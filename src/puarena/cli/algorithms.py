@@ -31,12 +31,12 @@ def explain(
     plugin: opt.Plugins = None,
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
-    from puarena import algorithms
+    from puarena import catalogue, plugins
     from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
-        algorithms.load_plugin(path)
-    typer.echo(text(name))
+        plugins.load(path)
+    typer.echo(text(catalogue.get(name)))
 
 
 def check(
@@ -46,11 +46,13 @@ def check(
     device: opt.Device = "cpu",
 ) -> None:
     """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
-    from puarena import algorithms, contract
-    from puarena.bench.execute import choose_device
+    from puarena import catalogue, contract, plugins
+    from puarena.bench.device import choose_device
 
-    names = algorithms.load_plugin(target) if target.endswith(".py") else [algorithms.get(target).name]
-    if algorithms.get(names[0]).origin == "classic":
+    names = plugins.load(target) if target.endswith(".py") else [catalogue.get(target).name]
+    if not names:
+        raise UserError(f"'{target}' defines no algorithm; there is nothing to check")
+    if catalogue.get(names[0]).fits:
         raise UserError(f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps")
     broken = 0
     for name, promise, problem in contract.check_all(names, choose_device(device)):

@@ -43,12 +43,12 @@ def fit(
     frame = _table(data)
     X = _features(frame, data, label, features, drop)
     labeled = _labeled(frame, data, label, positive)
-    from puarena.algorithms import load_plugin
+    from puarena import plugins
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.search import PUSearch
 
     for path in plugin or ():
-        load_plugin(path)
+        plugins.load(path)
     clf = PUClassifier(
         algorithm, prior=_prior(prior), setting=setting, selection=selection, threshold=threshold, steps=steps,
         random_state=seed, device=device,
@@ -88,11 +88,11 @@ def predict(
     frame = _table(data)
     import pandas as pd
 
-    from puarena.algorithms import load_plugin
+    from puarena import plugins
     from puarena.practice.saving import load_model
 
     for path in plugin or ():
-        load_plugin(path)
+        plugins.load(path)
     clf = load_model(model)
     names = list(getattr(clf, "feature_names_in_", frame.columns))
     X = _numbers(frame, data, names)

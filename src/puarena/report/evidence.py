@@ -7,16 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
 from puarena.report.table import Row
-from puarena.store.folder import Store, ask
+from puarena.store import Store, ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from puarena.report.select import Source
-
-SETTINGS = {"os": "OS", "ts": "TS"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def evidence(
         chosen = chosen[chosen["algorithm"].isin(list(algorithms))]
     chosen = labeled(chosen)
     source = opened(source)
-    summary = isinstance(source, Store) and summarized(source)  # it has few records, and the best may be missing
+    summary = isinstance(source, Store) and source.summarized  # it has few records, and the best may be missing
     curves = load(source)
     keys = ", ".join(f'"{key}"' for key in GROUP)
     best = ", ".join(f"max({c}) FILTER (WHERE selectable AND NOT isnan({c})) AS {c}" for c in METRICS.values())
@@ -53,11 +52,6 @@ def evidence(
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
     seconds = ask(curves, f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL").df()
     return Evidence(chosen, labeled(found), labeled(seconds), _thinned(curves, chosen, points))
-
-
-def summarized(store: Store) -> bool:
-    """Is it, or a part of it, an exported summary, which has few records of a run?"""
-    return "summary" in store.info or any(part.get("kind") == "summary" for part in store.info.get("sources", ()))
 
 
 def _thinned(curves: Any, chosen: DataFrame, points: int) -> DataFrame:
@@ -103,4 +97,4 @@ def labeled(frame: DataFrame) -> DataFrame:
 def problem_label(dataset: str, case: int, setting: str, rate: float, prior: float, with_prior: bool = False) -> str:
     """A problem in a few words: ``letter, case 1, OS 30%``."""
     last = f", prior {prior:.3g}" if with_prior and not math.isnan(prior) else ""
-    return f"{dataset}, case {case}, {SETTINGS.get(setting, setting)} {100 * rate:.4g}%{last}"
+    return f"{dataset}, case {case}, {labelling.get(setting).short} {100 * rate:.4g}%{last}"

@@ -9,7 +9,7 @@ from puarena import __version__
 from puarena.bench.spec import is_path
 from puarena.errors import UserError
 from puarena.report.select import CRITERIA, select
-from puarena.store.folder import FORMAT, Store
+from puarena.store import FORMAT, Store, open_store
 from puarena.store.summary import write_summary
 
 ROWS = """
@@ -26,7 +26,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
     """
     import duckdb
 
-    store = source if isinstance(source, Store) else Store.open(source)
+    store = source if isinstance(source, Store) else open_store(source)
     with duckdb.connect() as con, store.reading():
         chosen = select(store)
         if not len(chosen):

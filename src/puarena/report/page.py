@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
-from puarena.report.evidence import summarized
+from puarena.files import write_file
 from puarena.report.select import CRITERIA, default_criteria, load, names, select
 from puarena.report.table import CRITERION_WORDS, ERRORS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, table
-from puarena.store.folder import OK, Store, ask, write_file
+from puarena.store import OK, Store, ask, open_store
 
 if TYPE_CHECKING:
     from puarena.report.select import Source
@@ -32,7 +32,7 @@ def write_page(
     """Write the page; it needs no network, and names from users show as text."""
     from puarena.report.page_data import embed, gather
 
-    store = Store.open(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
+    store = open_store(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
     read = store or source
     metrics = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
     by = names("criterion", criteria, CRITERIA, default_criteria(read))
@@ -60,7 +60,7 @@ def write_page(
             vega=_vega() if tables else "",
             css=_text("page.css"),
             js=_text("page.js"),
-            summary=summarized(store) if store else False,
+            summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
             **_facts(read, store),
         ),

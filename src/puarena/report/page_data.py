@@ -13,7 +13,7 @@ from puarena.report.evidence import Evidence, evidence
 from puarena.report.figures import WORDS, Figure, figures
 from puarena.report.select import GROUP, METRICS, PROBLEM, aggregate, load, names
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, Row, Table
-from puarena.store.folder import ask
+from puarena.store import ask
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -194,14 +194,14 @@ def _settings(source: Source, chosen: DataFrame) -> dict[tuple[str, ...], str]:
 
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
-    from puarena.algorithms import get
     from puarena.algorithms.core.describe import describe
+    from puarena.catalogue import get
 
     try:
         entry = get(name)
     except UserError:
         return None
-    return describe(entry) | {"calibrated": entry.calibrated}
+    return describe(entry)
 
 
 def _small(chart: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from puarena.files import write_file
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, Cell, Column, Row, Table
-from puarena.store.folder import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from puarena.bench.profiles import PROFILES
 from puarena.errors import unknown
-from puarena.store.folder import Store, ask
+from puarena.store import Store, ask, open_store
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -53,7 +53,7 @@ def load(source: Source) -> DuckDBPyRelation:
 
 def opened(source: Source) -> Store | DuckDBPyRelation | DataFrame:
     """The source, a path as a store: what asks several times checks the files once."""
-    return Store.open(source) if isinstance(source, (str, Path)) else source
+    return open_store(source) if isinstance(source, (str, Path)) else source
 
 
 def names(kind: str, given: Iterable[str] | str | None, known: Mapping[str, str], default: Iterable[str]) -> list[str]:

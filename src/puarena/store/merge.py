@@ -10,25 +10,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puarena import __version__, data
-from puarena.bench.spec import EVERY, PROBLEM_LISTS, ProblemSpec, Spec, is_path
+from puarena import __version__
 from puarena.errors import UserError, unknown
-from puarena.store.folder import COLUMNS, FORMAT, Store, scan, write_file
-from puarena.store.identity import digest, file_digest
-from puarena.store.summary import Summary
+from puarena.files import write_file
+from puarena.store import Folder, Store, Summary, open_store
+from puarena.store.identity import digest
+from puarena.store.schema import FORMAT, MADE_BY
+from puarena.store.sql import sql_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LISTS = ("algorithms", "prior_source")  # all combinations of these are run, so they can be joined
-OWN = ("name", "title", "description", "problems", "splits", "configs", "hyper", "plugins", *LISTS)
-PROTOCOL = sorted(set(Spec.model_fields) - set(OWN), key=lambda key: (key != "profile", key))  # must be the same
-MADE_BY = ("fleet", "seconds", "device", "version", "torch")  # may differ between two computations of the same run
+Unite = Callable[[Sequence[Store]], tuple[dict[str, Any], str]]  # the spec that has all runs of folders, and its hash
 OVERLAP = {"refuse": "a run with two results is an error", "first": "take the result of the folder named first"}
 
 
@@ -42,7 +40,7 @@ class Merged:
     taken: tuple[int, ...]
 
 
-def merge(paths: Sequence[str | Path], out: str | Path, overlap: str = "refuse") -> Merged:
+def merge(paths: Sequence[str | Path], out: str | Path, unite: Unite, overlap: str = "refuse") -> Merged:
     """Join results folders (or exported summaries) into the new folder ``out``.
 
     A run that two folders have must have the same curve in both, unless ``overlap`` is ``first``.
@@ -56,7 +54,7 @@ def merge(paths: Sequence[str | Path], out: str | Path, overlap: str = "refuse")
         raise UserError("merging needs at least two results folders")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"'{out}' is there already; merge into a new folder with another --out")
-    stores = [Store.open(path) for path in paths]
+    stores = [open_store(path) for path in paths]
     _check_versions(stores)
     spec, spec_hash = unite(stores)
     with duckdb.connect() as con:
@@ -85,130 +83,6 @@ def _check_versions(stores: list[Store]) -> None:
             )
 
 
-# specs
-
-
-def unite(stores: Sequence[Store]) -> tuple[Spec, str]:
-    """The smallest spec that has all runs of these folders, and its hash; refuses different protocols."""
-    specs = _agreeing([Spec.load(store.spec) for store in stores])
-    if len({store.spec_hash for store in stores}) == 1:
-        # A summary names a user's files without their folders.
-        whole = [spec for spec, store in zip(specs, stores, strict=True) if not isinstance(store, Summary)]
-        return (whole or specs)[0], stores[0].spec_hash
-    first = specs[0]
-    for store, spec in zip(stores[1:], specs[1:], strict=True):
-        for key in PROTOCOL:
-            ours, theirs = getattr(first, key), getattr(spec, key)
-            if ours != theirs:
-                raise UserError(
-                    f"'{stores[0].path}' and '{store.path}' have different protocols ({key}: {_word(ours)} and "
-                    f"{_word(theirs)}); they cannot be merged"
-                )
-    lists = {
-        key: tuple(dict.fromkeys(name for spec in specs for name in getattr(spec, key)))
-        for key in LISTS
-        if key in Spec.model_fields
-    }
-    words = {key: getattr(first, key) for key in ("name", "title", "description")}
-    if any(getattr(spec, key) != word for spec in specs for key, word in words.items()):
-        words = {"name": "merged", "title": "", "description": ""}
-    united = first.model_copy(
-        update={
-            **words,
-            "problems": tuple(_joined(_same_paths(specs))),
-            **lists,
-            "splits": max(spec.splits for spec in specs),
-            "configs": max(spec.configs for spec in specs),
-            "hyper": _hyper(stores, specs, lists["algorithms"]),
-            "plugins": _plugins(specs),
-        }
-    )
-    return united, united.hash()
-
-
-def _agreeing(specs: list[Spec]) -> list[Spec]:
-    """Specs without images take network and precision from those with images: to tables these make no difference."""
-    images = [spec for spec in specs if any(_is_image(part.dataset) for part in spec.problems)]
-    if not images:
-        return specs
-    theirs = {"precision": images[0].precision, "network": images[0].network}
-    free = [spec not in images and spec.network != "mlp" for spec in specs]
-    return [spec.model_copy(update=theirs) if change else spec for spec, change in zip(specs, free, strict=True)]
-
-
-def _is_image(dataset: str) -> bool:
-    """Are these images? A user's own dataset is a table, and its files need not be here."""
-    return not is_path(dataset) and data.info(dataset).kind == "image"
-
-
-def _word(value: Any) -> str:
-    return "unset" if value is None else str(value)
-
-
-def _hyper(stores: Sequence[Store], specs: list[Spec], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """All fixed values; an algorithm that two folders have must have the same ones in both."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in (EVERY, *names):
-        using = [
-            (store, spec.hyper.get(name, {}))
-            for store, spec in zip(stores, specs, strict=True)
-            if name == EVERY or name in spec.algorithms
-        ]
-        for store, values in using:
-            if values != using[0][1]:
-                what = "every algorithm" if name == EVERY else name
-                raise UserError(
-                    f"'{using[0][0].path}' and '{store.path}' fix different hyperparameters of {what} "
-                    f"({json.dumps(using[0][1])} and {json.dumps(values)}); they cannot be merged"
-                )
-        if using[0][1]:
-            found[name] = using[0][1]
-    return found
-
-
-def _plugins(specs: list[Spec]) -> tuple[str, ...]:
-    """The plugin files, each once even if it lies in several places."""
-    paths = list(dict.fromkeys(path for spec in specs for path in spec.plugins))
-    return tuple(paths if len(paths) < 2 else {file_digest(path): path for path in reversed(paths)}.values())
-
-
-def _same_paths(specs: list[Spec]) -> list[ProblemSpec]:
-    """All problems; a user's table that lies in several places is named by the first of them."""
-    from puarena import data
-
-    problems = [problem for spec in specs for problem in spec.problems]
-    places = list(dict.fromkeys(problem.dataset for problem in problems if is_path(problem.dataset)))
-    if len(places) < 2:
-        return problems
-    seen: dict[str, tuple[str, str]] = {}
-    first: dict[str, str] = {}
-    for place in places:
-        own = data.load(place)
-        path, revision = seen.setdefault(own.name, (place, own.revision))
-        if revision != own.revision:
-            raise UserError(f"the dataset '{own.name}' differs between '{path}' and '{place}'; they cannot be merged")
-        first[place] = path
-    return [problem.model_copy(update={"dataset": first.get(problem.dataset, problem.dataset)}) for problem in problems]
-
-
-def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
-    """The same problems in few entries: two that differ in one list only become one."""
-    found: list[ProblemSpec] = []
-    for problem in problems:
-        for i, other in enumerate(found):
-            differing = [key for key in PROBLEM_LISTS if set(getattr(problem, key)) != set(getattr(other, key))]
-            if other.dataset == problem.dataset and len(differing) <= 1:
-                lists = {key: tuple(dict.fromkeys(getattr(other, key) + getattr(problem, key))) for key in differing}
-                found[i] = other.model_copy(update=lists)
-                break
-        else:
-            found.append(problem)
-    return found if len(found) == len(problems) else _joined(found)
-
-
-# runs
-
-
 def _owners(con: DuckDBPyConnection, stores: list[Store], overlap: str) -> tuple[dict[str, int], int]:
     """From which folder each run is taken (the one with more records, else the first); how many are in several."""
     owners: dict[str, int] = {}
@@ -231,7 +105,8 @@ def _owners(con: DuckDBPyConnection, stores: list[Store], overlap: str) -> tuple
 
 def _check_equal(con: DuckDBPyConnection, stores: list[Store], runs: list[str], a: int, b: int) -> None:
     """Two results of one run must be the same, record by record."""
-    content = [f'"{name}"' for name in COLUMNS if name not in {*MADE_BY, "run", "step"}]
+    both = {*stores[a].relation().columns} & {*stores[b].relation().columns}
+    content = [sql_name(name) for name in both if name not in {*MADE_BY, "run", "step"}]
     differs = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in content)
     query = f"""
         SELECT a.run, a.algorithm, a.dataset, a.split, a.config FROM source_{a} AS a JOIN source_{b} AS b
@@ -252,7 +127,7 @@ def _write(
     stores: list[Store],
     owners: dict[str, int],
     folder: Path,
-    spec: Spec,
+    spec: dict[str, Any],
     spec_hash: str,
 ) -> tuple[int, ...]:
     """Write the merged folder; return the runs taken from each source."""
@@ -261,15 +136,15 @@ def _write(
     taken = [sum(owner == i for owner in owners.values()) for i in range(len(stores))]
     sources = [part for store, count in zip(stores, taken, strict=True) for part in _provenance(store, count)]
     made = stores[0].info["versions"]  # which also says who may add to it
-    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": made, "spec": spec.to_dict()}
+    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": made, "spec": spec}
     write_file(folder / "spec.json", json.dumps(info | {"merged_by": __version__, "sources": sources}, indent=2))
-    merged = Store.open(folder)
+    merged = Folder(folder)
     names: set[str] = set()
     for i, store in enumerate(stores):
         mine = [run for run, owner in owners.items() if owner == i]
         for file in store.shards() if mine else ():
             with store.reading():
-                query = f"SELECT * FROM {scan([file])} WHERE run IN (SELECT unnest(?))"
+                query = f"SELECT * FROM {store.rows([file])} WHERE run IN (SELECT unnest(?))"
                 frame = con.execute(query, [mine]).df()
             if len(frame):
                 fleet = digest(sorted(set(frame["run"]))) if isinstance(store, Summary) else file.stem
@@ -303,12 +178,3 @@ def _provenance(store: Store, taken: int) -> list[dict[str, Any]]:
     kind = "summary" if isinstance(store, Summary) else "results folder"
     about = {"folder": name, "kind": kind, "runs": taken, "spec_hash": store.spec_hash}
     return [{**about, "versions": store.info["versions"], "spec": store.spec}]
-
-
-def planned(store: Store) -> list[Any]:
-    """The runs a results folder is meant to have: those of its spec, or of the specs it was merged from."""
-    from puarena.bench.plan import make_plan
-
-    specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
-    unique = {json.dumps(spec, sort_keys=True): spec for spec in specs}
-    return list({run.run_id: run for spec in unique.values() for run in make_plan(Spec.load(spec)).runs}.values())

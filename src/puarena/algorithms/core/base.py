@@ -166,6 +166,7 @@ class Algorithm(nn.Module):
     """Base of every algorithm; see the module's text for shapes and the smallest example."""
 
     name: ClassVar[str] = ""
+    variant: ClassVar[str] = ""  # "released" for the published code's form of the algorithm of this name
     title: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     setting: ClassVar[str] = "either"  # the setting it assumes: "one-sample", "two-sample" or "either"

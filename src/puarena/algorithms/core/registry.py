@@ -1,130 +1,84 @@
-"""Which algorithms there are: the package's own files, installed plugins (entry points), and files named by a user."""
+"""Which algorithms there are: the package's own files, installed plugins (entry points), plugin files."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
-import sys
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.metadata import entry_points
-from pathlib import Path
+from types import ModuleType
 
 from puarena.algorithms.core.base import Algorithm
+from puarena.algorithms.core.entry import AlgorithmEntry, entries_of
 from puarena.errors import UserError, unknown
 
 ENTRY_POINT = "puarena.algorithms"
-RELEASED = "@released"
-ORDER = (
+SETTINGS = ("one-sample", "two-sample", "either")
+ORDER = (  # of the paper's tables
     "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
     "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
 )  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A registered name: its class, and whether it is the calibrated form."""
-
-    name: str
-    cls: type[Algorithm]
-    calibrated: bool
-    origin: str  # "puarena", "released" (variants of the published code), "classic" (fitted at once) or "plugin"
-
-    @property
-    def title(self) -> str:
-        """The name as the paper prints it."""
-        return f"{self.cls.title}{'-c' if self.calibrated else ''}{RELEASED if self.name.endswith(RELEASED) else ''}"
+_plugins: dict[str, AlgorithmEntry] = {}
 
 
-_extra: dict[str, Entry] = {}
+def classes_in(module: ModuleType) -> list[type[Algorithm]]:
+    """The algorithms a module defines itself (imported ones do not count), in order of definition."""
+    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    return [c for c in own if issubclass(c, Algorithm) and c.name]
 
 
-def _entries_of(classes: list[type[Algorithm]], origin: str) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
-    for cls in classes:
-        found[cls.name] = Entry(cls.name, cls, False, origin)
-        if cls.calibrates:
-            base = cls.name.removesuffix(RELEASED)
-            name = f"{base}-c{cls.name[len(base) :]}"
-            found[name] = Entry(name, cls, True, origin)
-    return found
-
-
-def _classes_in(module: object) -> list[type[Algorithm]]:
-    """Return the algorithm classes a module defines itself (imported ones do not count), in order of definition."""
-    return [
-        c
-        for c in vars(module).values()
-        if isinstance(c, type) and issubclass(c, Algorithm) and c.__module__ == module.__name__ and c.name  # type: ignore[attr-defined]
-    ]
+def _by_name(classes: Iterable[type[Algorithm]], origin: str) -> dict[str, AlgorithmEntry]:
+    place = {name: i for i, name in enumerate(ORDER)}
+    entries = [e for cls in classes for e in entries_of(cls, origin, place.get(cls.name, len(ORDER)))]
+    return {e.name: e for e in sorted(entries, key=lambda e: e.order)}
 
 
 @lru_cache(maxsize=2)
-def _built_in(package_name: str = "puarena.algorithms", origin: str = "puarena") -> dict[str, Entry]:
+def _built_in(package_name: str, origin: str) -> dict[str, AlgorithmEntry]:
     package = importlib.import_module(package_name)
-    classes: list[type[Algorithm]] = []
-    for found in pkgutil.iter_modules(package.__path__):
-        if not found.ispkg:
-            classes += _classes_in(importlib.import_module(f"{package_name}.{found.name}"))
-    place = {name: i for i, name in enumerate(ORDER)}
-    classes.sort(key=lambda c: place.get(c.name.removesuffix(RELEASED), len(ORDER)))
-    return _entries_of(classes, origin)
-
-
-def _released() -> dict[str, Entry]:
-    return _built_in("puarena.algorithms.released", "released")
+    files = [file.name for file in pkgutil.iter_modules(package.__path__) if not file.ispkg]
+    modules = [importlib.import_module(f"{package_name}.{name}") for name in files]
+    return _by_name((cls for module in modules for cls in classes_in(module)), origin)
 
 
 @lru_cache(maxsize=1)
-def _classic() -> dict[str, Entry]:
-    from puarena.classics.rows import CLASSICS
-
-    return _entries_of(list(CLASSICS), "classic")
+def _installed() -> dict[str, AlgorithmEntry]:
+    return _by_name((point.load() for point in entry_points(group=ENTRY_POINT)), "plugin")
 
 
-@lru_cache(maxsize=1)
-def _installed() -> dict[str, Entry]:
-    return _entries_of([e.load() for e in entry_points(group=ENTRY_POINT)], "plugin")
-
-
-def _all() -> dict[str, Entry]:
-    return {**_built_in(), **_released(), **_classic(), **_installed(), **_extra}
+def entries() -> dict[str, AlgorithmEntry]:
+    """Every registered algorithm by name: in the paper's order, released variants, plugins."""
+    own = _built_in("puarena.algorithms", "puarena")
+    return {**own, **_built_in("puarena.algorithms.released", "released"), **_installed(), **_plugins}
 
 
 def names(origin: str | None = None) -> list[str]:
-    """Return the registered names in the order of the paper's tables, calibrated forms after their plain form."""
-    return [e.name for e in _all().values() if origin in (None, e.origin)]
+    """The registered names, calibrated forms after their plain form."""
+    return [entry.name for entry in entries().values() if origin in (None, entry.origin)]
 
 
-def get(name: str) -> Entry:
-    """Return the entry of a registered name."""
-    entries = _all()
-    if name not in entries:
-        raise unknown("algorithm", name, entries)
-    return entries[name]
+def get(name: str) -> AlgorithmEntry:
+    """The entry of a registered name."""
+    known = entries()
+    if name not in known:
+        raise unknown("algorithm", name, known)
+    return known[name]
 
 
-def load_plugin(path: str | Path) -> list[str]:
-    """Register the algorithms a Python file defines; return their names."""
-    file = Path(path)
-    if not file.is_file():
-        raise UserError(f"plugin '{path}' is not a file; give the path of a Python file that defines an Algorithm")
-    spec = importlib.util.spec_from_file_location(f"puarena_plugin_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise UserError(f"plugin '{path}' is not a Python file; give one that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UserError(f"plugin '{path}' could not be imported: {type(error).__name__}: {error}") from error
-    classes = _classes_in(module)
-    if not classes:
-        raise UserError(f"plugin '{path}' defines no algorithm; subclass puarena.algorithms.Algorithm and set a name")
-    taken = [c.name for c in classes if c.name in {**_built_in(), **_classic()}]
+def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
+    """Register an algorithm of a plugin, and its calibrated form; ``built_in`` names cannot be used again."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", cls.name):
+        raise UserError(f"an algorithm is called '{cls.name}'; a name has small letters, digits, '-', '_' and '.' only")
+    if cls.setting not in SETTINGS:
+        raise UserError(
+            f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: {', '.join(SETTINGS)}"
+        )
+    fresh = {e.name: e for e in entries_of(cls, "plugin", len(ORDER))}
+    taken = sorted(set(fresh) & set(built_in))
     if taken:
-        raise UserError(f"plugin '{path}' calls its algorithm '{taken[0]}', which is built in; choose another name")
-    entries = _entries_of(classes, "plugin")
-    _extra.update(entries)
-    return list(entries)
+        raise UserError(f"an algorithm is called '{taken[0]}', which is built in; choose another name")
+    _plugins.update(fresh)
+    return list(fresh)

@@ -24,6 +24,8 @@ class SecondOutput(nn.Module):
 class Released(Algorithm):
     """Mixin: AUC and PAUC rank by the raw second output ``z1`` instead of ``f = z1 - z0``."""
 
+    variant = "released"
+
     def predictor(self) -> Any:
         """Return the network that predicts."""
         return self.f

@@ -17,7 +17,6 @@ LARGEST = 10.0  # norm of a run's gradient
 class ReleasedCountLoss(Released, CountLoss):
     """``mean_P l+ - log [Q(m) / (sum_k Q(k) + 1e-6)]``, ``m = int(n prior)``; gradient norm at most 10, NaN skipped."""
 
-    name = "count-loss@released"
     cost = 2.4
 
     form: Any = "exact"  # no choice here

@@ -11,7 +11,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedCVIR(Released, CVIR):
     """``prior mean_P l+ + (1-prior) mean of l- over the kept members of U``."""
 
-    name = "cvir@released"
     differs = "Weights prior and 1 - prior; a batch without kept points trains on the positives."
 
     def risk(self, f_p: Tensor, f_u: Tensor, keep: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ def plain_entropy(f: Tensor) -> Tensor:
 class ReleasedDistPU(Released, DistPU):
     """Dist-PU that pulls the mean score to ``1 - prior``; a mixed pair is positive only if both members are."""
 
-    name = "dist-pu@released"
     differs = (
         "The histogram gets the negative class's probability; no warm-up entropy; labels are the hard predictions of "
         "the current batch and their mixture is cut to an integer; entropies without clamp."

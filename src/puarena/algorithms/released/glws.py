@@ -49,7 +49,6 @@ def automaton_posterior(f: Tensor, m: Tensor) -> Tensor:
 class ReleasedGLWS(Released, GLWS):
     """GLWS with the published automaton's targets, which are not the conditional probabilities."""
 
-    name = "glws@released"
     cost = 6.0
 
     def posterior(self, f_u: Tensor) -> Tensor:

@@ -16,7 +16,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedHolisticPU(Released, HolisticPU):
     """Holistic-PU that predicts with the teacher, continued from the first network to the second."""
 
-    name = "holistic-pu@released"
     phases = tuple(replace(phase, selectable=True) for phase in HolisticPU.phases)  # type: ignore[assignment]
 
     def predictor(self) -> nn.Module:

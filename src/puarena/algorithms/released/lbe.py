@@ -13,7 +13,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedLBE(Released, LBE):
     """LBE whose M-step gives eta the weight 1 on U and sums over the batches."""
 
-    name = "lbe@released"
     phases = tuple(replace(phase, selectable=True) for phase in LBE.phases)  # type: ignore[assignment]
     differs = "On U eta is trained without the weight q; sums instead of means; warm-up checkpoints may be chosen."
 

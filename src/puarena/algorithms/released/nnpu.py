@@ -7,5 +7,4 @@ from puarena.algorithms.released.common import Released
 class ReleasedNNPU(Released, NNPU):
     """nnPU that ranks by the raw second output."""
 
-    name = "nnpu@released"
     differs = "AUC and PAUC rank by the raw second output."

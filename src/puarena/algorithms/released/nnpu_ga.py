@@ -10,7 +10,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedNNPUGA(Released, NNPUGA):
     """Step on ``|prior mean_P[l+ - l-] + mean_U l-|``."""
 
-    name = "nnpu-ga@released"
     differs = (
         "A negative unbiased risk flips the gradient of all of it, the positive part included; no tolerance, no scale."
     )

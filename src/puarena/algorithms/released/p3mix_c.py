@@ -6,5 +6,3 @@ from puarena.algorithms.released.common import Released
 
 class ReleasedP3MixC(Released, P3MixC):
     """P3MIX-C, scores ranked by the raw second output."""
-
-    name = "p3mix-c@released"

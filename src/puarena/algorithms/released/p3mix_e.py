@@ -6,5 +6,3 @@ from puarena.algorithms.released.common import Released
 
 class ReleasedP3MixE(Released, P3MixE):
     """P3MIX-E, scores ranked by the raw second output."""
-
-    name = "p3mix-e@released"

@@ -16,7 +16,6 @@ def log_shifted(f: Tensor) -> Tensor:
 class ReleasedPAN(Released, PAN):
     """PAN with 0.01 inside the logarithms and ``max(log(1-D) - log(1 - mean_U D), 0)`` for ``log(1-D)`` on U."""
 
-    name = "pan@released"
     differs = "0.01 inside the logarithms; unlabeled points that D likes more than average feel no force."
 
     def agreement(self, d_u: Tensor, c_u: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedPUbN(Released, PUbN):
     """``prior (mean_P l+ - mean of (1-s)/s l- over P above eta) + mean of (1-s) l- over U up to eta``, s constant."""
 
-    name = "pubn@released"
     networks = ("f",)  # type: ignore[assignment]
     phases = (Phase(),)  # type: ignore[assignment]
     differs = (

@@ -10,7 +10,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedPUe(Released, PUe):
     """PUe whose untrained classifier may be chosen during the first stage."""
 
-    name = "pue@released"
     phases = tuple(replace(phase, selectable=True) for phase in PUe.phases)  # type: ignore[assignment]
     differs = "The propensity network stays in training mode; checkpoints of the first stage may be chosen."
 

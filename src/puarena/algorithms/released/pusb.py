@@ -10,7 +10,6 @@ from puarena.algorithms.released.common import Released
 class ReleasedPUSB(Released, PUSB):
     """The clamped nnPU risk; hard outputs, so that AUC is the balanced accuracy."""
 
-    name = "pusb@released"
     differs = "Trains the clamped nnPU risk, predicts by f >= 0 and returns hard outputs."
 
     def loss(self, batch: Batch) -> Tensor:

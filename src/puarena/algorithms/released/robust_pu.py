@@ -11,7 +11,6 @@ from puarena.algorithms.robust_pu import RobustPU
 class ReleasedRobustPU(Released, RobustPU):
     """``mean_P w l+ + mean_U w l-``, ``w`` the easiness as a positive of the raw second output, on P and on U."""
 
-    name = "robust-pu@released"
     phases = (Phase("warm-up", (Update("warm_up_loss"),), epochs=10), Phase())
     differs = (
         "Weights of U from the hardness as positives; raw second output; warm-up of 10 epochs, inside the protocol's "

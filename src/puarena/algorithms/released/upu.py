@@ -7,5 +7,4 @@ from puarena.algorithms.upu import UPU
 class ReleasedUPU(Released, UPU):
     """uPU that ranks by the raw second output."""
 
-    name = "upu@released"
     differs = "AUC and PAUC rank by the raw second output."

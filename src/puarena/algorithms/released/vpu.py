@@ -10,7 +10,6 @@ from puarena.algorithms.vpu import VPU
 class ReleasedVPU(Released, VPU):
     """``log mean_U Phi - mean_P log Phi + weight mean[(log t - z1(mix))^2]``, ``t`` constant."""
 
-    name = "vpu@released"
     differs = "The mixup term compares log t, without gradient, with the raw second output; positive iff f >= 0."
 
     def mixing(self, f_u: Tensor, f_mix: Tensor, lam: Tensor) -> Tensor:

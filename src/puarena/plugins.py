@@ -1,0 +1,56 @@
+"""Python files of users that bring algorithms and networks of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from puarena import catalogue, networks
+from puarena.algorithms.core import registry
+from puarena.errors import UserError
+
+_loaded: dict[tuple[Path, str], list[str]] = {}
+
+
+def load(path: str | Path) -> list[str]:
+    """Register what a Python file defines, run once while it stays as it is; return the names of its algorithms."""
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f"plugin '{path}' is not a file; give the path of a Python file that defines an Algorithm")
+    key = file.resolve(), hashlib.sha256(file.read_bytes()).hexdigest()
+    if key not in _loaded:
+        module = _run(file)
+        classes, own_networks = registry.classes_in(module), _networks_in(module)
+        if not classes and not own_networks:
+            raise UserError(
+                f"plugin '{path}' defines no algorithm; subclass puarena.algorithms.Algorithm and set a name"
+            )
+        built_in = [name for name in catalogue.names() if catalogue.get(name).origin != "plugin"]
+        try:
+            for network in own_networks:
+                networks.register(network)
+            _loaded[key] = [name for cls in classes for name in registry.register(cls, built_in)]
+        except UserError as error:
+            raise UserError(f"plugin '{path}': {error}") from None
+    return _loaded[key]
+
+
+def _networks_in(module: ModuleType) -> list[type[networks.RunNetwork]]:
+    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    return [c for c in own if issubclass(c, networks.RunNetwork)]
+
+
+def _run(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"puarena_plugin_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise UserError(f"plugin '{file}' is not a Python file; give one that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UserError(f"plugin '{file}' could not be imported: {type(error).__name__}: {error}") from error
+    return module

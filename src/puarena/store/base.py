@@ -1,0 +1,114 @@
+"""Stored results, to be read: a results folder or an exported summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from puarena.errors import UserError
+from puarena.store import legacy
+from puarena.store.schema import COLUMNS, FORMAT, OK, is_value, select_list
+from puarena.store.sql import ask, scan, sql_file, sql_name, sql_text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+READABLE = (legacy.FORMAT, FORMAT)
+
+
+class Store:
+    """Results that can be read. ``info`` has the spec, its hash, and the versions that made them."""
+
+    def __init__(self, path: Path, info: dict[str, Any]) -> None:
+        self.path = path
+        self.info = info
+        self.spec: dict[str, Any] = info["spec"]
+        self.spec_hash: str = info["spec_hash"]
+
+    @property
+    def summarized(self) -> bool:
+        """Is it, or a part of it, an exported summary, which has few records of a run?"""
+        return "summary" in self.info or any(part.get("kind") == "summary" for part in self.info.get("sources", ()))
+
+    def shards(self) -> list[Path]:
+        """The Parquet files, each checked."""
+        raise NotImplementedError
+
+    def failures(self) -> list[dict[str, Any]]:
+        """``fleet``, ``runs`` and ``reason`` of every fleet that could not be finished."""
+        raise NotImplementedError
+
+    def runs_with_state(self) -> set[str]:
+        """The runs in training or interrupted of which there is a state."""
+        return set()
+
+    def damaged(self, file: Path) -> UserError:
+        """The error for a file that cannot be read to its end."""
+        raise NotImplementedError
+
+    def rows(self, files: list[Path]) -> str:
+        """SQL for the rows of these files, facts filled in where an older version wrote them."""
+        return scan(files) if self.info["format"] == FORMAT else legacy.with_facts(scan(files))
+
+    def relation(self, con: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
+        """All rows as one DuckDB relation (``.df()`` for pandas); empty, with the columns, if there are none."""
+        import duckdb
+
+        con = con or duckdb.connect()
+        files = self.shards()
+        if not files:
+            nothing = ", ".join(f"CAST(NULL AS {kind}) AS {sql_name(name)}" for name, kind in COLUMNS.items())
+            return con.sql(f"SELECT {nothing} LIMIT 0")
+        table = con.sql(f"SELECT * FROM {self.rows(files)}")
+        return table.project(select_list(table.columns))
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around a query over the relation: a file damaged in its middle becomes an error that names it."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error:
+            for file in self.shards():
+                try:
+                    duckdb.connect().execute(f"SELECT hash(COLUMNS(*)) FROM {scan([file])}").fetchall()
+                except duckdb.Error as error:
+                    raise self.damaged(file) from error
+            raise
+
+    def outcomes(self) -> dict[str, str]:
+        """The status of every run that has a curve."""
+        worst = f"coalesce(min(status) FILTER (WHERE status <> {sql_text(OK)}), {sql_text(OK)})"
+        with self.reading():
+            return dict(ask(self.relation(), f"SELECT run, {worst} FROM curves GROUP BY run").fetchall())
+
+    def done_runs(self) -> set[str]:
+        """Runs that need not be computed again: all that have a curve, also those that diverged."""
+        return set(self.outcomes())
+
+    def diverged(self, outcomes: dict[str, str] | None = None) -> dict[str, str]:
+        """Run and status of every run whose loss ran away: done, and data; ``outcomes`` if they are known already."""
+        outcomes = self.outcomes() if outcomes is None else outcomes
+        return {run: status for run, status in outcomes.items() if status != OK}
+
+    def failed(self, outcomes: dict[str, str] | None = None) -> dict[str, str]:
+        """Run and reason of every run without a curve whose fleet broke; ``outcomes`` if they are known already."""
+        outcomes = self.outcomes() if outcomes is None else outcomes
+        return {run: note["reason"] for note in self.failures() for run in note["runs"] if run not in outcomes}
+
+
+def footer(con: DuckDBPyConnection, file: Path) -> tuple[dict[str, str], dict[bytes, bytes]]:
+    """The columns with their types, and the marks, of a Parquet file, from its footer alone."""
+    columns = con.execute(f"DESCRIBE SELECT * FROM {scan([file])}").fetchall()
+    marks = con.execute(f"SELECT key, value FROM parquet_kv_metadata({sql_file(file)})").fetchall()
+    return {name: kind for name, kind, *_ in columns}, dict(marks)
+
+
+def has_schema(columns: dict[str, str], written_in: Any) -> bool:
+    """Are these the columns of a table that puarena wrote in this format?"""
+    demanded = {n: k for n, k in COLUMNS.items() if written_in == FORMAT or n not in legacy.LACKING}
+    extra = {name: kind for name, kind in columns.items() if name not in demanded}
+    return demanded.items() <= columns.items() and all(is_value(n) and k == "DOUBLE" for n, k in extra.items())
