@@ -117,7 +117,7 @@ def test_demo(tmp_path, monkeypatch):
         (["run", "demo", "--rates", "a", "--out", "x"], ["--rates", "numbers"]),
         (["run", "demo", "--rates", "0.9", "--out", "x"], ["digits"]),
         (["run", "demo", "--cases", "7", "--out", "x"], ["case 7"]),
-        (["run", "demo", "--settings", "ost", "--out", "x"], ["ost", "os, ts"]),
+        (["run", "demo", "--settings", "ost", "--out", "x"], ["setting 'ost'", "'os'"]),
         (["run", "demo", "--splits", "0", "--out", "x"], ["splits"]),
         (["run", "demo", "--device", "gpu", "--out", "x"], ["gpu", "cuda"]),
         (["run", "demo", "--plugin", "none.py", "--out", "x"], ["none.py"]),
