@@ -9,6 +9,7 @@ import pytest
 
 import puarena
 from puarena import algorithms, catalogue, data
+from puarena.bench import suites
 from puarena.bench.plan import make_plan
 from puarena.bench.profiles import PROFILES
 from puarena.bench.sources import DataSource
@@ -55,7 +56,7 @@ def test_data_per_trial_or_per_run():
 
 
 def test_usps_is_mirrored_in_the_released_profile_alone():
-    plans = {p: make_plan(Spec.load("tabular").override(algorithms=["nnpu"], configs=1, profile=p)) for p in PROFILES}
+    plans = {p: make_plan(suites.load("tabular").override(algorithms=["nnpu"], configs=1, profile=p)) for p in PROFILES}
     views = {p: {(r.problem.dataset, r.views.weak, r.views.strong) for r in plan.runs} for p, plan in plans.items()}
     assert views["definition"] == {("letter", None, None), ("usps", None, None)}
     mirrored = data.views_of("usps", "released")
