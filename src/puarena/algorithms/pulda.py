@@ -6,7 +6,7 @@ Jiang, Xu, Zhao, Yang, Wen, Cao, Huang: Positive-unlabeled learning with label d
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase
+from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import cross_entropy, mixup, pick
 from puarena.algorithms.dist_pu import DistPU, clamped
@@ -24,16 +24,17 @@ class PULDA(DistPU):
     ``L_lab = 2 prior (1 - mean_P s) + D_tau(mean_U s, prior)``, ``D`` a smooth absolute difference;
     ``L_two = prior mean_P g+ + D_1(mean_U g-, prior mean_P g-)`` keeps scores off the boundary,
     ``g+ = sigmoid(f) sigmoid(margin - f)``, ``g- = sigmoid(f + margin) sigmoid(-f)``. Mixed points as in Dist-PU,
-    ``lam ~ Beta(11, 11)``; warm-up, 7 epochs, without them.
+    ``lam ~ Beta(11, 11)``; warm-up, half of training, without them.
     """
 
     name, title = "pulda", "PULDA"
     paper = "Jiang et al.: Positive-unlabeled learning with label distribution alignment, TPAMI 2023"
     in_paper = False
+    phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
     cost = 2.2
     differs = (
-        "The authors train with Adam for 60 and 60 epochs, batches of 16 positives and 128 unlabeled points, and let "
-        "the test set's labels move the running means before every epoch; their U contains the labeled positives."
+        "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on batches of 16 positives "
+        "and 128 unlabeled points, and let the test set's labels move the running means before every epoch; their U contains the labeled positives."
     )
 
     nu = Hyper(4.2, "weight of the cross entropy on mixed points")
