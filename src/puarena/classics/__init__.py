@@ -12,7 +12,13 @@ _HOMES = {
     "PUExtraTreesClassifier": "puet",
     "SpiesClassifier": "spies",
 }
-__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "PUExtraTreesClassifier", "SpiesClassifier"]
+__all__ = [
+    "BaggingPUClassifier",
+    "BiasedClassifier",
+    "ElkanNotoClassifier",
+    "PUExtraTreesClassifier",
+    "SpiesClassifier",
+]
 
 if TYPE_CHECKING:
     from puarena.classics.bagging import BaggingPUClassifier

@@ -123,4 +123,3 @@ def _blocks(trees: int, rows: int) -> Iterator[int]:
     step = max(1, PAIRS // rows)
     for a in range(0, trees, step):
         yield min(step, trees - a)
-

@@ -24,5 +24,6 @@ def ema_(average: nn.Module, network: nn.Module, decay: float) -> None:
 @torch.no_grad()
 def move_(average: nn.Module, network: nn.Module, by: Tensor) -> None:
     """Move an average's parameters by a part (0-dim, 0 to 1) of the way to a network's; its buffers stay its own."""
-    mine = list(average.parameters())
-    torch._foreach_lerp_(mine, list(network.parameters()), [by] * len(mine))
+    mine: list[Tensor] = list(average.parameters())
+    theirs: list[Tensor] = list(network.parameters())
+    torch._foreach_lerp_(mine, theirs, [by] * len(mine))
