@@ -22,8 +22,8 @@ class ImbPU(Algorithm):
     paper = "Su, Chen, Xu: Positive-unlabeled learning from imbalanced data, IJCAI 2021"
     setting, calibrates, in_paper = "two-sample", True, False
     differs = (
-        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The only code read is that of a later "
-        "comparison (NcPU), which replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
+        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a later comparison (NcPU), "
+        "the only one read, replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
     )
 
     target = Hyper(0.5, "share of positives of the population whose risk is minimised")

@@ -19,7 +19,7 @@ def soft_distance(a: Tensor, b: Tensor, beta: Tensor | float) -> Tensor:
 
 
 class PULDA(DistPU):
-    """``L_lab + L_two + nu mean_mix BCE(s~; lam y + (1-lam) y')``; means over U and the P of ``g-`` run over steps.
+    """``L_lab + L_two + nu mean_mix BCE(s~; lam y + (1-lam) y')``; the means that ``D`` compares run over steps.
 
     ``L_lab = 2 prior (1 - mean_P s) + D_tau(mean_U s, prior)``, ``D`` a smooth absolute difference;
     ``L_two = prior mean_P g+ + D_1(mean_U g-, prior mean_P g-)`` keeps scores off the boundary,
@@ -33,8 +33,9 @@ class PULDA(DistPU):
     phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
     cost = 2.2
     differs = (
-        "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on batches of 16 positives "
-        "and 128 unlabeled points, and let the test set's labels move the running means before every epoch; their U contains the labeled positives."
+        "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on batches of 16 "
+        "positives and 128 unlabeled points; their U contains the labeled positives; and they let the test set's labels "
+        "move the running means before every epoch."
     )
 
     nu = Hyper(4.2, "weight of the cross entropy on mixed points")

@@ -73,7 +73,7 @@ class PUExtraTreesClassifier(PUWrapper):
             for trees in _blocks(self.n_estimators, table.n)
         ]
         self._votes = [(f.v > 0.5) | ((f.v == 0.5) & (dice.random(len(f.v)) < 0.5)) for f in self.forests_]
-        total = sum(forest.importances(X.shape[1]) for forest in self.forests_)
+        total = np.sum([forest.importances(X.shape[1]) for forest in self.forests_], axis=0)
         self.feature_importances_ = total / total.sum() if total.sum() > 0 else np.zeros(X.shape[1])
 
     def _check(self) -> None:

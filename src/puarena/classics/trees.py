@@ -238,7 +238,7 @@ class Forest:
         return node.reshape(self.trees, n)
 
     def importances(self, features: int) -> Array:
-        """The sum of reductions of impurity per feature; infinite ones, of splits into a node without mass, left out."""
+        """The sum of reductions of impurity per feature; infinite ones (of splits into nodes without mass) left out."""
         some = (self.feature >= 0) & np.isfinite(self.reduction)
         return np.bincount(self.feature[some], self.reduction[some], features)
 
