@@ -161,16 +161,17 @@ def student(stack, dtype, cls=SelfPU):
     return algorithm
 
 
-def logits_of(f):
-    return f["f_p"], f["f_u"]
+def joined(f, a, b):
+    """Logits on P and U as one tensor."""
+    return torch.cat([f[a], f[b]], -1)
 
 
 @both
 def test_self_pu_noisy(dtype):
     branches = set()
     for stack in stacks("self_pu", "noisy"):
-        f, selected = logits(stack, dtype, "f_p", "f_u"), fixed(stack, dtype, "sel")
-        goldens.check(student(stack, dtype).noisy(*logits_of(f), selected), f, stack, dtype)
+        f, rest = logits(stack, dtype, "f_p", "f_u"), 1 - fixed(stack, dtype, "sel").abs()
+        goldens.check(student(stack, dtype).noisy(f["f_p"].sigmoid(), f["f_u"].sigmoid(), rest), f, stack, dtype)
         branches |= {c["expected_extra"]["branch"] for c in stack}
     assert branches == {"ascent", "descent"}
 
@@ -179,51 +180,59 @@ def test_self_pu_noisy(dtype):
 def test_self_pu_clean(dtype):
     for stack in stacks("self_pu", "clean"):
         f = logits(stack, dtype, "f_u")
-        goldens.check(student(stack, dtype).clean(f["f_u"], fixed(stack, dtype, "sel")), f, stack, dtype)
+        value = student(stack, dtype).clean(f["f_u"], f["f_u"].sigmoid(), fixed(stack, dtype, "sel"))
+        goldens.check(value, f, stack, dtype)
+
+
+def agreed(algorithm, f, rest):
+    """The noisy loss, the distance to the other student, and what is added of it."""
+    s = {name: values.sigmoid() for name, values in f.items()}
+    noisy = algorithm.noisy(s["f_p"], s["f_u"], rest)
+    distance = algorithm.distance(s["f_p"], s["f_u"], s["g_p"], s["g_u"], rest)
+    return noisy, distance, algorithm.agreement(noisy, distance)
 
 
 @both
 def test_self_pu_mutual(dtype):
     for stack in stacks("self_pu", "mutual"):
-        f, other = logits(stack, dtype, "f_p", "f_u"), logits(stack, dtype, "g_p", "g_u")
-        algorithm, selected = student(stack, dtype), fixed(stack, dtype, "sel")
-        noisy = algorithm.noisy(*logits_of(f), selected)
-        distance = algorithm.distance(*logits_of(f), *other.values(), (selected == 0).to(DTYPES[dtype]))
-        agreed = algorithm.agreement(noisy, distance)
-        goldens.check(noisy + agreed, {**f, **other}, stack, dtype)  # nothing reaches the other student
+        f, rest = logits(stack, dtype, "f_p", "f_u", "g_p", "g_u"), 1 - fixed(stack, dtype, "sel").abs()
+        noisy, distance, added = agreed(student(stack, dtype), f, rest)
+        goldens.check(noisy + added, f, stack, dtype)  # nothing reaches the other student
         close_rows(distance, "A", stack, dtype)
         close_rows(noisy, "noisy", stack, dtype)
-        assert (agreed > 0).int().tolist() == [c["expected_extra"]["gate"] for c in stack]
+        assert (added > 0).int().tolist() == [c["expected_extra"]["gate"] for c in stack]
 
 
 @both
 def test_self_pu_consistency(dtype):
     for stack in stacks("self_pu", "consistency"):
-        f, teacher = logits(stack, dtype, "f_p", "f_u"), logits(stack, dtype, "t_p", "t_u")
-        value = student(stack, dtype).consistency(*logits_of(f), *teacher.values())
-        goldens.check(value, {**f, **teacher}, stack, dtype)
-        zero = student(stack, dtype, ReleasedSelfPU).consistency(*logits_of(f), *teacher.values())
+        f = logits(stack, dtype, "f_p", "f_u", "t_p", "t_u")
+        s, t = joined(f, "f_p", "f_u").sigmoid(), joined(f, "t_p", "t_u").sigmoid()
+        goldens.check(student(stack, dtype).consistency(s, t), f, stack, dtype)
+        zero = student(stack, dtype, ReleasedSelfPU).consistency(s, t)
         assert zero.tolist() == [c["released_value"] for c in stack] == [0.0] * len(stack)
 
 
 @both
 def test_self_pu_step(dtype):
     for stack in stacks("self_pu", "step"):
-        names = ("f_p", "f_u", "g_p", "g_u", "t_p", "t_u")
-        f = logits(stack, dtype, *names)
+        f = logits(stack, dtype, "f_p", "f_u", "g_p", "g_u", "t_p", "t_u")
         algorithm, selected = student(stack, dtype), fixed(stack, dtype, "sel")
-        pair = [(f[a], f[b]) for a, b in (("f_p", "f_u"), ("g_p", "g_u"), ("t_p", "t_u"))]
+        own, other, teacher = (joined(f, f"{name}_p", f"{name}_u") for name in "fgt")
+        n_p = f["f_p"].shape[1]
         weight = [algorithm.consistency_weight(c["params"]["epoch"]) for c in stack]
-        later = algorithm.taught(*pair, selected, torch.tensor(weight, dtype=DTYPES[dtype], device=goldens.DEVICE))
-        before = algorithm.noisy(*pair[0], selected) + algorithm.clean(f["f_u"], selected)
+        weight = torch.tensor(weight, dtype=DTYPES[dtype], device=goldens.DEVICE)
+        later = algorithm.taught(own, other, teacher, n_p, selected, weight)
         taught = [c["params"]["epoch"] >= c["params"]["E1"] for c in stack]
-        value = torch.where(torch.tensor(taught, device=goldens.DEVICE), later, before)
+        value = torch.where(torch.tensor(taught, device=goldens.DEVICE), later, algorithm.paced(own, n_p, selected))
         goldens.check(value, f, stack, dtype)
-        close_rows(algorithm.noisy(*pair[0], selected), "noisy", stack, dtype)
-        distance = algorithm.distance(*pair[0], *pair[1], (selected == 0).to(DTYPES[dtype]))
+        noisy, distance, added = agreed(algorithm, f, 1 - selected.abs())
+        close_rows(noisy, "noisy", stack, dtype)
         close_rows(distance, "A", stack, dtype)
-        gate = algorithm.agreement(algorithm.noisy(*pair[0], selected), distance) > 0
-        assert gate.int().tolist() == [c["expected_extra"]["gate"] for c in stack]
+        assert (added > 0).int().tolist() == [c["expected_extra"]["gate"] for c in stack]
+        pair = torch.stack([own, other]), torch.stack([other, own])  # both students at once
+        at_once = algorithm.taught(*pair, torch.stack([teacher, own]), n_p, torch.stack([selected, selected]), weight)
+        torch.testing.assert_close(at_once[0], later)
 
 
 @both

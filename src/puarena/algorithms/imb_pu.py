@@ -21,8 +21,9 @@ class ImbPU(Algorithm):
     name, title = "imb-pu", "ImbPU"
     paper = "Su, Chen, Xu: Positive-unlabeled learning from imbalanced data, IJCAI 2021"
     setting, calibrates, in_paper = "two-sample", True, False
+    cost = 1.1
     differs = (
-        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a later comparison (NcPU), "
+        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a later comparison, NcPU, "
         "the only one read, replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
     )
 

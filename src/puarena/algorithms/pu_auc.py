@@ -24,7 +24,7 @@ class PUAUC(MarginalQuantile):
         "Machine Learning 107, 2018"
     )
     in_paper = False
-    cost = 1.5
+    cost = 1.1
     differs = (
         "No code of the authors was found. They fit kernel models with the squared loss to all pairs; here pairs come "
         "from the batch. The threshold, for metrics that need one, is PUSB's."

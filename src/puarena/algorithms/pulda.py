@@ -31,11 +31,11 @@ class PULDA(DistPU):
     paper = "Jiang et al.: Positive-unlabeled learning with label distribution alignment, TPAMI 2023"
     in_paper = False
     phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
-    cost = 2.2
+    cost = 1.7
     differs = (
         "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on batches of 16 "
-        "positives and 128 unlabeled points; their U contains the labeled positives; and they let the test set's labels "
-        "move the running means before every epoch."
+        "positives and 128 unlabeled points; their U contains the labeled positives; and they let the test set's "
+        "labels move the running means before every epoch."
     )
 
     nu = Hyper(4.2, "weight of the cross entropy on mixed points")

@@ -37,7 +37,7 @@ class SelfPU(Algorithm):
         Phase("paced", (Update("paced_loss", ("f", "g")),), share=TAUGHT / EPOCHS),
         Phase("taught", (Update("loss", ("f", "g")),)),
     )
-    cost = 3.0
+    cost = 2.6
     differs = (
         "Without self-calibration, whose meta batches are the test inputs. The authors' consistency term takes a "
         "softmax of one logit and is zero; here it is repaired. They make separate passes over clean and noisy points, "
@@ -67,64 +67,68 @@ class SelfPU(Algorithm):
         """Turn the named option into flags."""
         self.state("hard", self.chosen("clean_label", "hard"))
 
-    # -- the parts of the loss of one student ------------------------------------------------------------------------
+    # -- the parts of a student's loss, from logits f or scores s = sigmoid(f) ---------------------------------------
 
-    def noisy(self, f_p: Tensor, f_u: Tensor, selected: Tensor) -> Tensor:
-        """Return the step of nnPU on P and the unselected members of U, with the sigmoid loss."""
-        rest = (selected == 0).to(f_u.dtype)
-        s_p = f_p.sigmoid().mean(-1)
-        s_rest = (rest * f_u.sigmoid()).sum(-1) / rest.sum(-1).clamp_min(1)
-        positive = self.prior * torch.sigmoid(-f_p).mean(-1)
-        return ascent_step(positive, torch.lerp(s_rest, s_p, self.w) - self.prior * s_p, self.beta, self.gamma)
+    def noisy(self, s_p: Tensor, s_u: Tensor, rest: Tensor) -> Tensor:
+        """Return the step of nnPU with the sigmoid loss, on P and the members of U with ``rest`` 1."""
+        on_p = s_p.mean(-1)
+        on_rest = (rest * s_u).sum(-1) / rest.sum(-1).clamp_min(1)
+        negative = torch.lerp(on_rest, on_p, self.w) - self.prior * on_p
+        return ascent_step(self.prior * (1 - on_p), negative, self.beta, self.gamma)
 
-    def clean(self, f_u: Tensor, selected: Tensor) -> Tensor:
+    def clean(self, f_u: Tensor, s_u: Tensor, selected: Tensor) -> Tensor:
         """Return the mean entropy of the selected members of U, or their cross entropy."""
-        some = (selected != 0).to(f_u.dtype)
-        target = torch.where(col(self.hard), (selected > 0).to(f_u.dtype), f_u.sigmoid())
+        some = selected.abs()
+        target = torch.where(col(self.hard), (selected + 1) / 2, s_u)
         return (some * cross_entropy(f_u, target)).sum(-1) / some.sum(-1).clamp_min(1)
 
     @staticmethod
-    def distance(f_p: Tensor, f_u: Tensor, other_p: Tensor, other_u: Tensor, rest: Tensor) -> Tensor:
-        """Return the mean squared difference to another network's scores, on P and the members of U with ``rest`` 1."""
-        on_p = (f_p.sigmoid() - other_p.detach().sigmoid()).square()
-        on_u = (f_u.sigmoid() - other_u.detach().sigmoid()).square()
-        return (on_p.sum(-1) + (rest * on_u).sum(-1)) / (f_p.shape[-1] + rest.sum(-1))
+    def distance(s_p: Tensor, s_u: Tensor, other_p: Tensor, other_u: Tensor, rest: Tensor) -> Tensor:
+        """Return the mean squared difference to the other student, on P and the members of U with ``rest`` 1."""
+        on_p, on_u = (s_p - other_p.detach()).square(), (s_u - other_u.detach()).square()
+        return (on_p.sum(-1) + (rest * on_u).sum(-1)) / (s_p.shape[-1] + rest.sum(-1))
 
     def agreement(self, noisy: Tensor, distance: Tensor) -> Tensor:
         """Return the distance to the other student where it is small beside the noisy loss, else 0."""
         return torch.where(distance < self.mutual * noisy, distance, 0.0)
 
-    def consistency(self, f_p: Tensor, f_u: Tensor, t_p: Tensor, t_u: Tensor) -> Tensor:
-        """Return the distance to the teacher, on P and all of U."""
-        return self.distance(f_p, f_u, t_p, t_u, torch.ones_like(f_u))
+    def consistency(self, s: Tensor, s_teacher: Tensor) -> Tensor:
+        """Return the mean squared difference to the teacher, on P and all of U."""
+        return (s - s_teacher.detach()).square().mean(-1)
 
-    def taught(self, own: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor], teacher: tuple[Tensor, Tensor],
-               selected: Tensor, weight: Tensor) -> Tensor:  # fmt: skip
+    def paced(self, f: Tensor, n_p: int, selected: Tensor) -> Tensor:
+        """Return a student's loss before it is taught, from logits on P and U."""
+        s = f.sigmoid()
+        s_p, s_u = s[..., :n_p], s[..., n_p:]
+        return self.noisy(s_p, s_u, 1 - selected.abs()) + self.clean(f[..., n_p:], s_u, selected)
+
+    def taught(self, f: Tensor, other: Tensor, teacher: Tensor, n_p: int, selected: Tensor, weight: Tensor) -> Tensor:
         """Return a student's whole loss from logits on P and U: its own, the other student's, its teacher's."""
-        noisy = self.noisy(*own, selected)
-        rest = (selected == 0).to(own[1].dtype)
-        agreed = self.agreement(noisy, self.distance(*own, *other, rest))
-        return noisy + self.clean(own[1], selected) + agreed + weight * self.consistency(*own, *teacher)
+        s, s_other, rest = f.sigmoid(), other.detach().sigmoid(), 1 - selected.abs()
+        s_p, s_u = s[..., :n_p], s[..., n_p:]
+        noisy = self.noisy(s_p, s_u, rest)
+        agreed = self.agreement(noisy, self.distance(s_p, s_u, s_other[..., :n_p], s_other[..., n_p:], rest))
+        learned = noisy + self.clean(f[..., n_p:], s_u, selected)
+        return learned + agreed + weight * self.consistency(s, teacher.sigmoid())
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps: both students at once, [2, runs, batch] --------------------------------------------------------------
+
+    def students(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the logits of both students, and what each has selected of the batch's unlabeled points."""
+        selected = torch.stack([self.selected_f.gather(1, batch.i_u), self.selected_g.gather(1, batch.i_u)])
+        return torch.stack([self.f(batch.x), self.g(batch.x)]), selected
 
     def paced_loss(self, batch: Batch) -> Tensor:
         """Return the sum of both students' losses before they are taught."""
-        total = torch.zeros_like(self.prior)
-        for network, selected in ((self.f, self.selected_f), (self.g, self.selected_g)):
-            f_p, f_u = batch.split(network(batch.x))
-            mine = selected.gather(1, batch.i_u)
-            total = total + self.noisy(f_p, f_u, mine) + self.clean(f_u, mine)
-        return total
+        f, selected = self.students(batch)
+        return self.paced(f, batch.n_p, selected).sum(0)
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the sum of both students' losses; neither learns from the other's."""
-        f, g = batch.split(self.f(batch.x)), batch.split(self.g(batch.x))
+        f, selected = self.students(batch)
         with torch.no_grad():
-            t_f, t_g = batch.split(self.teacher_f(batch.x)), batch.split(self.teacher_g(batch.x))
-        weight = batch.at["weight"]
-        on_f = self.taught(f, g, t_f, self.selected_f.gather(1, batch.i_u), weight)
-        return on_f + self.taught(g, f, t_g, self.selected_g.gather(1, batch.i_u), weight)
+            teacher = torch.stack([self.teacher_f(batch.x), self.teacher_g(batch.x)])
+        return self.taught(f, f.flip(0), teacher, batch.n_p, selected, batch.at["weight"]).sum(0)
 
     def after_step(self, batch: Batch) -> None:
         """Keep the teachers at their students until these are taught, then average."""

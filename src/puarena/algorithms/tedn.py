@@ -53,7 +53,7 @@ class TEDn(CVIR):
     name, title = "tedn", "TEDn"
     setting, needs_prior, in_paper = "either", False, False
     phases = (Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False), Phase())
-    cost = 1.1
+    cost = 1.2
     differs = (
         "The authors' code counts unlabeled scores strictly above the cut, asks for two points in both counts, lets "
         "the estimate exceed 1, ranks U in a randomly augmented view, and warms up for 100 of 2,100 epochs. Here the "

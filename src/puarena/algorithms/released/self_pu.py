@@ -14,6 +14,6 @@ class ReleasedSelfPU(SelfPU):
 
     variant = "released"
 
-    def consistency(self, f_p: Tensor, f_u: Tensor, t_p: Tensor, t_u: Tensor) -> Tensor:
+    def consistency(self, s: Tensor, s_teacher: Tensor) -> Tensor:
         """Return zero."""
-        return torch.zeros_like(f_p[:, 0])
+        return torch.zeros_like(s[..., 0])
