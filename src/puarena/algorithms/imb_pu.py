@@ -23,7 +23,7 @@ class ImbPU(Algorithm):
     setting, calibrates, in_paper = "two-sample", True, False
     cost = 1.1
     differs = (
-        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a later comparison, NcPU, "
+        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a comparison, NcPU, "
         "the only one read, replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
     )
 

@@ -81,7 +81,7 @@ class TEDn(CVIR):
             self.keep.copy_(self.kept(passes.u(self.f), count(self.share, self.setup.n_u)))
 
     def records(self) -> dict[str, Tensor]:
-        """Store the estimate beside the share of positives that U was drawn with."""
+        """Store the estimate beside the true share, which a run that is told an estimated prior does not know."""
         return {"estimated_share": self.share, "true_share": self.setup.shifted_prior}
 
     def warm_up(self, f_p: Tensor, f_u: Tensor) -> Tensor:
