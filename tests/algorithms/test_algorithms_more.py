@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import puarena
 from puarena import algorithms, fleet
 from puarena.algorithms.core.losses import col
 from puarena.algorithms.core.registry import ORDER
@@ -15,6 +16,7 @@ from puarena.algorithms.imb_pu import ImbPU
 from puarena.algorithms.pulda import PULDA
 from puarena.algorithms.self_pu import SelfPU
 from puarena.algorithms.tedn import TEDn, best_bin
+from puarena.bench.spec import Spec
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.steps import Stepper
 from puarena.priors import bbe
@@ -83,6 +85,21 @@ def test_tedn_estimates_with_held_out_points_every_epoch():
     assert seen == ["p", "u"] * epochs
     found = best_bin(val_p(some.algorithm.f), val_u(some.algorithm.f)).share
     assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_the_estimate_is_in_the_store_beside_the_true_share(tmp_path):
+    problems = [{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}]
+    spec = Spec(
+        problems=problems, algorithms=["tedn", "nnpu"], splits=1, configs=1, steps=40, warmup=20, record_every=20
+    )
+    assert not puarena.run(spec, out=tmp_path, device="cpu", workers=1).failures
+    frame = puarena.load(tmp_path).df()
+    mine, other = (frame[frame["algorithm"] == name] for name in ("tedn", "nnpu"))
+    found = mine[mine["phase"] == "main"]
+    assert found["val_estimated_share"].between(0, 1).all()
+    inside = {"os": (0.5 - 0.2) / (1 - 0.2), "ts": 0.5}
+    np.testing.assert_allclose(mine["val_true_share"], mine["setting"].map(inside))
+    assert other["val_estimated_share"].isna().all()
 
 
 def test_passes_over_validation_sets():
