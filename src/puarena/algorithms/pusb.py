@@ -8,6 +8,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Batch, Passes, col
 from puarena.algorithms.core.losses import count
+from puarena.algorithms.core.optimiser import Optimiser
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -24,6 +25,7 @@ class PUSB(AscentStep):
         "The published code trains the clamped nnPU loss, keeps the threshold at zero and returns hard outputs, so "
         "that its AUC is the balanced accuracy. The authors take the quantile on the test inputs."
     )
+    authors_optimiser = Optimiser("adam", 1e-5, weight_decay=5e-3, source="the authors' code")
 
     rank_u: Tensor
     rank_all: Tensor
