@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet
+from puarena import algorithms, contract, fleet
 from puarena.algorithms.core.optimiser import Optimiser, of
 from puarena.errors import UserError
 from puarena.fleet import Fleet, FleetConfig, Row
@@ -238,6 +238,11 @@ def test_what_authors_declare_trains(name):
     declared = algorithms.get(name).cls.authors_optimiser
     parts = [declared] if isinstance(declared, Optimiser) else list(declared.values())
     assert all(part.source for part in parts)
+
+
+@pytest.mark.parametrize("name", ["pan", "vpu", "cvir", "dist-pu", "pubn", "glws"])
+def test_a_step_never_reads_a_value_back(name):
+    contract.steps_without_looking(name, replace(contract.CONFIG, optimiser="authors"))
 
 
 def test_a_lost_row_stays_lost_in_the_next_phase():
