@@ -13,7 +13,7 @@ from puarena.errors import UserError
 __version__ = "0.2.0"
 
 _HOMES = {
-    "run": ("puarena.bench.execute", "run"),
+    "run": ("puarena.bench.run", "run"),
     "Spec": ("puarena.bench.spec", "Spec"),
     "load": ("puarena.report.select", "load"),
     "table": ("puarena.report.table", "table"),
@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from puarena.bench.execute import run
+    from puarena.bench.run import run
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.saving import load_model

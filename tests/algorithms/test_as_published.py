@@ -11,6 +11,7 @@ from puarena.algorithms.core.averages import frozen_copy
 from puarena.algorithms.core.configurations import draw
 from puarena.fleet import Fleet, FleetConfig, Row
 from puarena.fleet.steps import Stepper
+from puarena.networks.mlp import MLP
 from toys import toy
 
 CONFIG = FleetConfig(batch_size=32, steps=120, record_every=60)
@@ -26,7 +27,7 @@ def test_robust_pu_registry_has_one_set_of_values_for_configuration_0_and_anothe
     names = "temper_n", "alpha_n", "thr_max", "grow", "temper_p", "alpha_p"
     for config in range(10):
         for trial in range(3):
-            drawn = draw(config, trial, hypers=hypers).hyper
+            drawn = draw(config, trial, MLP, hypers).hyper
             want = (1.3, 0.11, 1.0, 5, 1.0, 0.1) if config == 0 else (1.0, 0.1, 2.0, 10, 1.0, 0.1)
             assert tuple(drawn[name] for name in names) == want
 

@@ -9,10 +9,11 @@ import pytest
 
 import puarena
 from puarena import algorithms, catalogue, data
-from puarena.bench.execute import DataSource, make_row
 from puarena.bench.plan import make_plan
 from puarena.bench.profiles import PROFILES
+from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
+from puarena.bench.work import make_row
 
 SPEC = Spec(problems=[{"dataset": "digits"}], splits=2, configs=2, steps=20, record_every=10, warmup=10)
 
@@ -57,7 +58,8 @@ def test_usps_is_mirrored_in_the_released_profile_alone():
     plans = {p: make_plan(Spec.load("tabular").override(algorithms=["nnpu"], configs=1, profile=p)) for p in PROFILES}
     views = {p: {(r.problem.dataset, r.views.weak, r.views.strong) for r in plan.runs} for p, plan in plans.items()}
     assert views["definition"] == {("letter", None, None), ("usps", None, None)}
-    assert views["released"] == {("letter", None, None), ("usps", "usps-weak", "usps-strong")}
+    mirrored = data.views_of("usps", "released")
+    assert views["released"] == {("letter", None, None), ("usps", mirrored.weak, mirrored.strong)}
 
 
 def test_a_released_run_end_to_end(tmp_path):

@@ -23,7 +23,7 @@ SEEDS = torch.tensor([1, 2])
 
 
 def network(dtype=torch.float64):
-    return MLP(SEEDS, 3, hidden=5, dtype=dtype)
+    return MLP(SEEDS, (3,), hidden=5, dtype=dtype)
 
 
 def some(name, count=2, **kwargs):

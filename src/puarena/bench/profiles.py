@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-
-
-@dataclass(frozen=True)
-class Views:
-    """Names of the weak and the strong view a dataset is trained with and of the view that evaluation has of it; None
-    leaves inputs as they are."""
-
-    weak: str | None = None
-    strong: str | None = None
-    evaluation: str | None = None
-
-
-_IMAGES = {name: Views(f"{name}-weak", f"{name}-strong", f"{name}-eval") for name in ("cifar10", "imagenette")}
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -26,6 +11,7 @@ class Profile:
 
     ``variant`` is the form of an algorithm that is run where there is one; ``own_data`` gives every run its
     own draw of P, U and validation data instead of one per trial; ``criteria`` are the columns of its tables.
+    Views are the datasets' matter, by profile where it makes a difference.
     """
 
     name: str
@@ -33,14 +19,9 @@ class Profile:
     variant: str = ""
     calibration: str = "weighted"
     draws: str = "shared"
-    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # where not the paper's
+    default_batch: int | None = None  # of configuration 0, where not the paper's
     own_data: bool = False
-    views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType(_IMAGES))
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")
-
-    def views_of(self, dataset: str) -> Views:
-        """Return the views a dataset is trained with."""
-        return self.views.get(dataset, Views())
 
 
 PROFILES = {
@@ -54,9 +35,8 @@ PROFILES = {
             variant="released",
             calibration="batch-union",
             draws="per-split",
-            default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
+            default_batch=64,
             own_data=True,
-            views=MappingProxyType({**_IMAGES, "usps": Views("usps-weak", "usps-strong")}),
             criteria=("pa-released", "pauc", "oa"),
         ),
     )

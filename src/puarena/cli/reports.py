@@ -18,8 +18,8 @@ def report(
     latex: Annotated[Path | None, typer.Option(metavar="F", help="write a LaTeX table")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
     html: Annotated[Path | None, typer.Option(metavar="F", help="write the page")] = None,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to show")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
     error: Annotated[str, typer.Option(metavar="std|stderr", help="what stands after the ±")] = "stderr",
     algorithms: opt.Algorithms = None,
     datasets: opt.ShownDatasets = None,
@@ -54,8 +54,8 @@ def report(
 
 def stats(
     folder: opt.Folder,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics; accuracy unless told")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
     against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
@@ -80,8 +80,8 @@ def compare(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="F", help="write Markdown tables")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to compare")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
     from puarena.report import compare as comparing

@@ -32,6 +32,7 @@ from puarena.errors import UserError
 if TYPE_CHECKING:
     from PIL import Image
 
+SKIP_ENVIRONMENT = "PUARENA_SKIP_BAD_IMAGES"
 PARTS = "train", "val"
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))  # as ImageFolder has
 FORMATS = "JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP"
@@ -67,12 +68,12 @@ def listed(source: Path) -> dict[Name, str]:
         else:
             with _tgz(source) as stream:
                 paths = [member.name for member in stream if member.isfile()]
-    found = {}
+    images = {}
     for path in paths:
         parts = PurePosixPath(path.replace("\\", "/")).parts  # perhaps below one folder, such as imagenette2-160
         if len(parts) in (3, 4) and parts[-3] in PARTS and _is_image(parts[-1]):
-            found[Name(*parts[-3:])] = path
-    return dict(sorted(found.items()))
+            images[Name(*parts[-3:])] = path
+    return dict(sorted(images.items()))
 
 
 def fingerprint(source: Path) -> str:

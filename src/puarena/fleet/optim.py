@@ -10,8 +10,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.configurations import DEFAULT_LR
 from puarena.algorithms.core.optimiser import Optimiser
-from puarena.fleet import sgd_kernel
-from puarena.networks import RunNetwork
+from puarena.networks import RunNetwork, kernels
 
 CHOICES = ("protocol", "authors")  # the same SGD for all, or what each method's authors trained it with
 
@@ -81,7 +80,10 @@ class RunSGD(RunOptimiser):
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
         """Move the momentum by the gradient and the parameters by the momentum."""
         for p, g, buffer in zip(self.parameters, self.decayed(grads), self.buffers, strict=True):
-            if not self.nesterov and sgd_kernel.sgd_(p, g, buffer, rate, self.momentum):
+            if not self.nesterov and p.is_cuda and p.is_contiguous() and g.is_contiguous() and kernels.installed():
+                from puarena.fleet.sgd_kernel import sgd_
+
+                sgd_(p, g, buffer, rate, self.momentum)
                 continue
             momentum = _like(self.momentum, p)
             buffer.mul_(momentum).add_(g)

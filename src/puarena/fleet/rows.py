@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, View
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class FleetConfig:
     device: str = "cpu"
     dtype: str = "float32"
     capture: bool = True  # on CUDA: replay captured steps
-    precision: str = "float32"  # of a residual network's activations: "float32" or "bf16"
-    weak: str | None = None  # view of the training inputs (``data.views``); None leaves them as they are
-    strong: str | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
-    evaluation: str | None = None  # view of validation, test and full passes; None leaves inputs as they are
+    precision: str = "float32"  # of the network's activations: "float32" or "bf16", where it has a choice
+    weak: View | None = None  # view of the training inputs; None leaves them as they are
+    strong: View | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
+    evaluation: View | None = None  # view of validation, test and full passes; None leaves inputs as they are
     optimiser: str = "protocol"  # the same SGD for all, or "authors": what a class declares (``authors_optimiser``)
     keep: str | None = None  # a criterion: ``Fleet.best`` keeps every row's best checkpoint by it
 

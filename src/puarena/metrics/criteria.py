@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from puarena.metrics.records import Criterion, look_up
 from puarena.metrics.scores import auc
 
@@ -43,9 +41,11 @@ class Counts:
 
     def by_setting(self, one_sample: Any, two_samples: Any) -> Any:
         """The first value in the one-sample setting, the second in the other."""
-        if isinstance(self.one_sample, (bool, np.bool_, np.ndarray)):
-            return np.where(self.one_sample, one_sample, two_samples)
-        return one_sample.where(self.one_sample, two_samples)
+        if hasattr(one_sample, "where"):  # a tensor
+            return one_sample.where(self.one_sample, two_samples)
+        import numpy as np
+
+        return np.where(self.one_sample, one_sample, two_samples)
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,12 @@ INFO = DatasetInfo(
     examples=20000,
     class_names=tuple(ascii_uppercase),
     shape=(16,),
-    kind="tabular",
-    network="mlp",
     cases={1: _letters("B C H I J K L O R S V W Z"), 2: _letters("A B C D G I J L Q T W Y Z")},
     size=13000,
     test_fraction=0.1,
     stratify=False,
     shortfall=0.05,
+    order=2,
 )
 
 
