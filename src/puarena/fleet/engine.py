@@ -119,8 +119,9 @@ class Fleet:
             label_test=self._hidden("test"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
-        held = self.held.p_val, self.held.u_val
-        self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, *held, self._partners)
+        self.passes = TrainingPasses(
+            self.inputs, self.p_train, self.u_train, self.held.p_val, self.held.u_val, self._partners
+        )
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
         self.best = Best(self.algorithm, config.keep) if config.keep else None

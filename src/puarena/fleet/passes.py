@@ -66,12 +66,12 @@ def over(inputs: Inputs, index: Tensor, function: Callable[[Tensor], tuple[Tenso
 
 
 class TrainingPasses:
-    """Logits of whole training and validation sets, without their labels, for hooks between steps."""
+    """Logits of whole training and validation sets, for hooks between steps."""
 
     def __init__(self, inputs: Inputs, p_train: Tensor, u_train: Tensor, p_val: Tensor, u_val: Tensor,
                  partners: Callable[[Tensor], Tensor]) -> None:  # fmt: skip
-        self.inputs, self.p_train, self.u_train, self.partners = inputs, p_train, u_train, partners
-        self.p_val, self.u_val = p_val, u_val
+        self.inputs, self.partners = inputs, partners
+        self.p_train, self.u_train, self.p_val, self.u_val = p_train, u_train, p_val, u_val
 
     def _all(self, network: nn.Module, index: Tensor) -> Tensor:
         with evaluation_mode(network):

@@ -31,7 +31,10 @@ from puarena.random import Draws
 
 
 class Passes(Protocol):
-    """Full passes over training and validation data in evaluation mode, handed to hooks between steps."""
+    """Full passes over training and validation data in evaluation mode, handed to hooks between steps.
+
+    The validation sets carry no label either: P' has labeled positives, U' unlabeled points.
+    """
 
     def p(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all training positives, ``[runs, n_p]``."""
@@ -42,11 +45,11 @@ class Passes(Protocol):
         ...
 
     def val_p(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all validation positives, ``[runs, n]``."""
+        """Return a network's logits on all validation positives P', ``[runs, n]``."""
         ...
 
     def val_u(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all unlabeled validation points, ``[runs, n]``."""
+        """Return a network's logits on all unlabeled validation points U', ``[runs, n]``."""
         ...
 
     def x_p(self, position: Tensor) -> Tensor:
