@@ -36,8 +36,8 @@ class PAN(Algorithm):
     differs = (
         "In nothing but the score (the published code ranks by the raw second output): both follow the authors' "
         "script, whose hinge has as many unlabeled points as there are positives. The plain form is recalled from the "
-        "paper, not verified; it was the definition here up to version 0.1.0. Under SGD the classifier's gradient is "
-        "multiplied by 1e-4 and it hardly trains; the authors have Adam."
+        "paper, not verified; it was the definition here up to version 0.1.0. The classifier's gradient is multiplied "
+        "by 1e-4: SGD hardly moves it at small learning rates; the authors have Adam."
     )
     authors_optimiser = Optimiser(
         "adam", 1e-4, betas=(0.5, 0.999), weight_decay=1e-3, source="the authors' script, both networks"
