@@ -22,6 +22,7 @@ ALL = "all"  # the algorithm list of a suite: every built-in one, and those of t
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
+PROTOCOL: Final = "protocol"  # the same optimiser for all
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
 
@@ -86,6 +87,9 @@ class Spec(BaseModel):
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
+    optimiser: Literal["protocol", "authors"] = Field(
+        default=PROTOCOL, description="the protocol's SGD for all, or what each method's authors trained it with"
+    )
     precision: Literal["float32", "bf16"] = Field(
         default=FULL_PRECISION, description="what activations are computed in, where the network has a choice"
     )
@@ -231,7 +235,7 @@ class Spec(BaseModel):
         content = self.to_dict()
         for words in ("name", "title", "description"):
             del content[words]
-        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION)):
+        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))

@@ -33,6 +33,13 @@ _SUITES = [
         problems=TABULAR,
     ),
     Spec(
+        name="tabular-standardised",
+        title="Letter with standardised features",
+        description="The Letter half of the suite tabular, with every feature at mean 0 and deviation 1: some "
+        "methods saturate on the raw integers that the paper feeds them.",
+        problems=[ProblemSpec(dataset="letter-standardised", cases=(1, 2))],
+    ),
+    Spec(
         name="images",
         title="The paper's main tables, image half",
         description="CIFAR-10 and ImageNette, one-sample, 30% labeled, both cases, 3 splits, 10 configurations, "

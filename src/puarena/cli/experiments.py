@@ -42,6 +42,7 @@ class Experiment:
     profile: opt.Profile = None
     network: opt.Network = None
     precision: opt.Precision = None
+    optimiser: opt.Optimiser = None
     prior: opt.PriorSource = None
     plugin: opt.Plugins = None
 
