@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
@@ -15,10 +15,11 @@ from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
+from puarena.store.planned import PlannedRun
 
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
@@ -74,6 +75,12 @@ class FleetSpec:
     """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
+    group: str = field(default="", compare=False)  # the fleet it is a part of, as it was planned
+
+    @property
+    def claim(self) -> str:
+        """The name under which whoever trains it claims it: that of the whole, for all its parts."""
+        return self.group or self.fleet_id
 
     @cached_property
     def fleet_id(self) -> str:
@@ -263,6 +270,39 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         bounds = [len(members) * part // parts for part in range(parts + 1)]
         fleets += [FleetSpec(tuple(members[a:b])) for a, b in pairwise(bounds)]
     return fleets
+
+
+def planned_runs(fleets: Iterable[FleetSpec]) -> tuple[PlannedRun, ...]:
+    """What a results folder keeps of its runs."""
+    return tuple(
+        PlannedRun(
+            run_id=run.run_id,
+            fleet=fleet.fleet_id,
+            dataset=run.problem.dataset,
+            case=run.problem.case,
+            setting=run.problem.setting,
+            rate=run.problem.rate,
+            prior=run.problem.prior or 0.0,
+            labelling=run.problem.labelling,
+            algorithm=run.algorithm,
+            profile=run.profile,
+            prior_source=run.prior_source.removeprefix(ESTIMATE),
+            split=run.split,
+            config=run.config,
+        )
+        for fleet in fleets
+        for run in fleet.runs
+    )
+
+
+def as_planned(runs: Iterable[RunSpec], planned: Iterable[PlannedRun]) -> list[FleetSpec]:
+    """Runs in the fleets that they were planned in, which then may lack some of their runs."""
+    left = {run.run_id: run for run in runs}
+    members: dict[str, list[RunSpec]] = {}
+    for each in planned:
+        if each.run_id in left:
+            members.setdefault(each.fleet, []).append(left.pop(each.run_id))
+    return [FleetSpec(tuple(some), name) for name, some in members.items()]
 
 
 def run_steps(run: RunSpec) -> int:

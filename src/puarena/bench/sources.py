@@ -60,6 +60,11 @@ class DataSource:
         for run in self.plan.runs:
             self.draw(run.problem, run.split, run.salt)
 
+    def revisions(self) -> dict[str, str]:
+        """What the built-in datasets hold whose files have no checksum that is known ahead."""
+        open_ended = [name for name, source in self.plan.sources.items() if not data.is_pinned(source)]
+        return {name: self.datasets[name].revision for name in open_ended}
+
     def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
         """Estimate the priors of these runs here, once, for all that train them."""
         for run in runs:

@@ -233,11 +233,14 @@ class Spec(BaseModel):
         """Plain values, for JSON."""
         return self.model_dump(mode="json")
 
-    def hash(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute."""
+    def hash(self, revisions: Mapping[str, str] | None = None) -> str:
+        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute.
+
+        ``revisions`` are digests of datasets whose names do not say what they hold.
+        """
         from puarena import data
 
-        content = self.to_dict()
+        content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
         for words in ("name", "title", "description"):
             del content[words]
         for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION)):

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 from puarena.bench.beacon import running
 from puarena.bench.unite import planned
-from puarena.data import labelling
+from puarena.data import Problem, labelling
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
 
-    from puarena.bench.plan import RunSpec
-    from puarena.data import Problem
     from puarena.store import Store
+    from puarena.store.planned import PlannedRun
 
 REASONS = 5  # shown of one algorithm
 
@@ -89,14 +88,15 @@ class Standing:
         return "  ".join(words)
 
 
-def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
+def standing(store: Store, runs: Sequence[PlannedRun] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
     active, begun = running(store.path), store.runs_with_state()
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
-        branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
+        problem = Problem(run.dataset, run.case, run.setting, run.rate, run.prior, run.labelling)
+        branch = problems.setdefault(problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
         branch.planned += 1
         if run.run_id in outcomes:  # perhaps at a second attempt
             branch.done += 1
