@@ -53,7 +53,8 @@ class SharedDatasets:
         """Put datasets into shared memory; None where there is none, and every process reads its own."""
         if not hasattr(os, "memfd_create"):
             return None
-        bare, arrays = {}, {}
+        bare: dict[str, Dataset] = {}
+        arrays: dict[str, dict[str, Any]] = {}
         for name, dataset in datasets.items():
             large = {"features": dataset.features, "evaluation": dataset.evaluation}
             arrays[name] = {key: Block(array) for key, array in large.items() if array is not None and array.size}

@@ -69,3 +69,14 @@ class DataSource:
         """Estimate the priors of these runs here, once, for all that train them."""
         for run in runs:
             self.of(run)
+
+
+def check(plan: Plan, folder: str | Path | None = None) -> None:
+    """Refuse, in the words of a run, what cannot be drawn; of datasets that are not here yet, as far as is known."""
+    source = DataSource(plan, folder)
+    for problem in dict.fromkeys(run.problem for run in plan.runs):
+        name = plan.sources[problem.dataset]
+        if data.is_here(name, folder):
+            source.draw(problem, 0, "")
+        else:
+            data.info(name).check_case(problem.case)

@@ -1,4 +1,4 @@
-"""Asked to stop: by a signal, or because the time is up. Training then ends at the next record, and its state is kept."""
+"""Asked to stop, by a signal or as the time is up: training ends at the next record, and its state is kept."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from puarena.data.dataset import DataFile, Dataset, DatasetInfo
 from puarena.data.download import FileStatus
 from puarena.data.problem import Problem
 from puarena.data.pu import HiddenLabels, PUData, draw
-from puarena.data.registry import cache_file, fetch, info, is_pinned, load, names, verify, views_of
+from puarena.data.registry import cache_file, fetch, info, is_here, is_pinned, load, names, verify, views_of
 from puarena.data.views import View, Views
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "draw",
     "fetch",
     "info",
+    "is_here",
     "is_pinned",
     "load",
     "names",

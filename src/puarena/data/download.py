@@ -90,6 +90,12 @@ def fetch(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> li
     return paths
 
 
+def is_here(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> bool:
+    """Is every file where ``locate`` would find it?"""
+    named = named_folder(folder)
+    return all(_present(info, file, named) for file in info.files)
+
+
 def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
     """Look at every file where ``locate`` would look, without downloading."""
     named = named_folder(folder)

@@ -15,6 +15,7 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from puarena.errors import UserError
 from puarena.files import write_file
@@ -55,8 +56,8 @@ class Claim:
 class _Heart:
     """One thread gives signs of life for all claims of this process."""
 
-    held: set[Claim] = set()
-    thread: threading.Thread | None = None
+    held: ClassVar[set[Claim]] = set()
+    thread: ClassVar[threading.Thread | None] = None
 
     @classmethod
     def watch(cls, claim: Claim) -> None:

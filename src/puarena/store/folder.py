@@ -158,11 +158,11 @@ class Folder(Store):
         if fresh:
             with duckdb.connect() as con:
                 for file in fresh:
-                    self._check_shard(con, file)
+                    self.check_shard(con, file)
         self._verified = stamps
         return files
 
-    def _check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
+    def check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
         """Is this a whole Parquet file with our columns, spec and fleet, and every bit as it was written?"""
         import duckdb
 

@@ -19,7 +19,7 @@ def write_parquet(con: DuckDBPyConnection, query: str, target: Path, marks: Mapp
     """Write what a query gives, with marks and a checksum over the whole file."""
     import duckdb
 
-    listed = ", ".join(f"{key}: {sql_text(value)}" for key, value in (marks | {SEALED: SEAL}).items())
+    listed = ", ".join(f"{key}: {sql_text(value)}" for key, value in {**marks, SEALED: SEAL}.items())
     options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{{listed}}}"
     with written_aside(target) as temp:
         try:
