@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
+from math import prod
 from typing import Any
 
 from puarena import catalogue, data, networks
@@ -15,12 +16,13 @@ from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, PROBLEM_LISTS, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
 from puarena.store.planned import PlannedRun
 
+LARGEST = 250_000  # runs of a plan
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
@@ -128,6 +130,10 @@ class Plan:
 def make_plan(spec: Spec) -> Plan:
     """Expand a spec into its runs; combinations that make no sense are left out with a note."""
     spec = spec.resolve()
+    count = sum(prod(len(getattr(part, name)) for name in PROBLEM_LISTS) for part in spec.problems)
+    count *= len(spec.algorithms) * spec.splits * spec.configs * len(spec.prior_source)
+    if count > LARGEST:
+        raise UserError(f"the spec asks for {count:,} runs, and {LARGEST:,} is the most; split it up")
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}

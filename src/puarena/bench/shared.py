@@ -58,7 +58,8 @@ class SharedDatasets:
         for name, dataset in datasets.items():
             large = {"features": dataset.features, "evaluation": dataset.evaluation}
             arrays[name] = {key: Block(array) for key, array in large.items() if array is not None and array.size}
-            bare[name] = replace(dataset, **dict.fromkeys(arrays[name]))
+            without: dict[str, Any] = {key: None for key in arrays[name]}  # noqa: C420
+            bare[name] = replace(dataset, **without)
         return cls(bare, arrays)
 
     def datasets(self) -> dict[str, Dataset]:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest, unknown
+from puarena.files import read_yaml
 from puarena.store.identity import canonical, digest, file_digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
@@ -45,6 +46,13 @@ class ProblemSpec(BaseModel):
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("dataset")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("a path has a NUL character in it")
+        return value
 
     @field_validator("settings", "labelling")
     @classmethod
@@ -110,6 +118,13 @@ class Spec(BaseModel):
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
 
+    @field_validator("plugins")
+    @classmethod
+    def _paths(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in value for value in values):
+            raise ValueError("a path has a NUL character in it")
+        return values
+
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -139,6 +154,8 @@ class Spec(BaseModel):
         if isinstance(source, str) and source in suites.names():
             return suites.get(source)
         path = Path(source)
+        if "\0" in str(source):
+            raise UserError("the path of a spec file has a NUL character in it")
         if path.suffix in {".yaml", ".yml"} or path.is_file():
             return cls.from_yaml(path)
         raise unknown("suite", str(source), suites.names())
@@ -148,7 +165,7 @@ class Spec(BaseModel):
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content = read_yaml(path)
         except FileNotFoundError:
             raise UserError(f"there is no spec file {path}") from None
         except (OSError, UnicodeDecodeError) as error:

@@ -14,6 +14,7 @@ from puarena.errors import UserError
 from puarena.store import Store, Summary, ask
 from puarena.store.identity import file_digest
 from puarena.store.planned import PlannedRun
+from puarena.store.sql import sql_name
 
 LISTS = ("algorithms", "prior_source")  # all combinations of these are run, so they can be joined
 OWN = ("name", "title", "description", "problems", "splits", "configs", "hyper", "plugins", *LISTS)
@@ -171,7 +172,7 @@ def planned(store: Store) -> list[PlannedRun]:
         return list(kept.runs)
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
     if any(spec.get("plugins") for spec in specs):
-        names = ", ".join(field.name for field in fields(PlannedRun) if field.name != "run_id")
+        names = ", ".join(sql_name(field.name) for field in fields(PlannedRun) if field.name != "run_id")
         with store.reading():
             rows = ask(store.relation(), f"SELECT DISTINCT run, {names} FROM curves").fetchall()
         return [PlannedRun(*row) for row in rows]

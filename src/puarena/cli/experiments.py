@@ -114,8 +114,7 @@ def plan(
     from puarena.bench.progress import in_words
 
     plan = make_plan(experiment.spec())
-    how = {"workers": workers, "engine": engine, "gpus": gpus, "gpus_per_fleet": gpus_per_fleet}
-    summary = summarise(plan, device, data, **how)
+    summary = summarise(plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet)
     say_notes(plan.notes)
     if as_json:
         typer.echo(json.dumps(summary))

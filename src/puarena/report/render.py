@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from puarena.files import write_file
+from puarena.files import plain_cell, write_file
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, Cell, Column, Row, Table
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
                 numbers = [number(cell.mean), number(cell.error), table.error]
                 numbers += [number(cell.std_population), number(cell.std_sample)]
                 what = (row.algorithm, row.profile, column.metric, column.criterion)
-                writer.writerow([*problem, *what, *numbers, cell.n, int(cell.best)])
+                writer.writerow([*map(plain_cell, [*problem, *what]), *numbers, cell.n, int(cell.best)])
     return out(text.getvalue(), path)
 
 

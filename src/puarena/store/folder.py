@@ -238,6 +238,8 @@ def versions() -> dict[str, str]:
 def _read_info(path: Path) -> dict[str, Any]:
     """Read ``spec.json`` and check that this version can read the folder."""
     file = path / "spec.json"
+    if "\0" in str(path):
+        raise UserError("the name of a results folder has a NUL character in it")
     try:
         if not path.exists():
             raise UserError(f"there is no results folder '{path}'")
