@@ -19,7 +19,7 @@ from puarena.report.compare import compare
 from puarena.report.export import export
 from puarena.report.statistics import statistics
 from puarena.report.table import ORDER
-from puarena.store import COLUMNS, Folder, Store
+from puarena.store import COLUMNS, Folder
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
 ALGORITHMS = [*ORDER[:17], *(f"{name}-c" for name in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu"))]

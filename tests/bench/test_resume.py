@@ -342,6 +342,37 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
 
 
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        *(("runs", value) for value in ("", "{}", "[]", "[1]", '["a", "a"]', "null")),
+        *(("done", value) for value in ("", "x", "-1", "1000000")),
+        *(("parts", value) for value in ("", "{}", "[]", "[1]", "[{}]", '[{"step": "9", "log": {"step": [9]}}]')),
+        ("parts", '[{"step": 60, "log": {"step": [10, 20]}}]'),
+    ],
+)
+def test_odd_marks_of_a_state(tmp_path, whole, key, value):
+    """They are set aside with a word; never a traceback, never a fleet that was not trained."""
+    go(tmp_path, 3)
+    (file,) = states(tmp_path)
+    rewrite(file, **{key: value})
+    told = go(tmp_path)
+    assert f"'{file}' is damaged; its runs start anew" in told.said[0]
+    assert (tmp_path / "damaged" / file.name).exists()
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
+def test_a_flipped_bit_of_a_state_is_noticed(tmp_path, whole, part):
+    go(tmp_path, 3)
+    (file,) = states(tmp_path)
+    content = bytearray(file.read_bytes())
+    content[int(part * len(content))] ^= 4
+    file.write_bytes(content)
+    assert "is damaged" in go(tmp_path).said[0]
+    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+
+
 def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
     """As if the program had changed under the same version."""
     go(tmp_path, 3)

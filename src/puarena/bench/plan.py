@@ -11,7 +11,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import Any
 
-from puarena import catalogue, data, networks
+from puarena import catalogue, data, networks, plugins
 from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
@@ -19,7 +19,7 @@ from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, PROBLEM_LISTS, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
-from puarena.store.identity import digest, file_digest
+from puarena.store.identity import digest
 from puarena.store.planned import PlannedRun
 
 LARGEST = 250_000  # runs of a plan
@@ -317,9 +317,9 @@ def run_steps(run: RunSpec) -> int:
 
 
 def plugin_source(entry: Entry, network: type[networks.RunNetwork]) -> str:
-    """A digest of the files that plugins' classes come from; empty for the classes of this package."""
+    """A digest of the files that plugins' classes come from and import beside them; empty for built-in classes."""
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
         foreign.append(inspect.getfile(network))
-    files = list(dict.fromkeys(file_digest(file) for file in foreign))
+    files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
     return files[0] if len(files) == 1 else digest(files) if files else ""

@@ -17,7 +17,7 @@ from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest, unknown
 from puarena.files import read_yaml
-from puarena.store.identity import canonical, digest, file_digest
+from puarena.store.identity import canonical, digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
@@ -256,6 +256,7 @@ class Spec(BaseModel):
         ``revisions`` are digests of datasets whose names do not say what they hold.
         """
         from puarena import data
+        from puarena import plugins as files
 
         content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
         for words in ("name", "title", "description"):
@@ -264,7 +265,7 @@ class Spec(BaseModel):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))
-        content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
+        content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
         for problem in content["problems"]:
             for field in PROBLEM_LISTS:
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))

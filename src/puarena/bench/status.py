@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from puarena.bench.beacon import running
 from puarena.bench.unite import planned
@@ -93,6 +93,7 @@ def standing(store: Store, runs: Sequence[PlannedRun] | None = None) -> Standing
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
     active, begun = running(store.path), store.runs_with_state()
+    facts = {run: _facts(note) for note in store.failures() for run in note["runs"]} if failed else {}
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
         problem = Problem(run.dataset, run.case, run.setting, run.rate, run.prior, run.labelling)
@@ -106,10 +107,18 @@ def standing(store: Store, runs: Sequence[PlannedRun] | None = None) -> Standing
             branch.running += 1
         elif run.run_id in failed:
             branch.failed += 1
-            branch.reasons.append(failed[run.run_id])
+            branch.reasons.append(failed[run.run_id] + facts.get(run.run_id, ""))
         else:
             branch.begun += run.run_id in begun
     return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
+
+
+def _facts(note: dict[str, Any]) -> str:
+    """Where a fleet failed, after how long, at which attempt."""
+    if "machine" not in note:
+        return ""
+    again = f", attempt {note['attempt']}" if note.get("attempt", 1) > 1 else ""
+    return f" [on {note['machine']} after {note.get('seconds', 0):.0f} s{again}]"
 
 
 def tree(current: Standing, short: bool = False) -> Tree:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from puarena import data, networks
+from puarena import data, networks, plugins
 from puarena.bench.plan import group, make_plan, planned_runs
 from puarena.bench.spec import EVERY, FULL_PRECISION, PROBLEM_LISTS, ProblemSpec, Spec, is_path, plugin_names
 from puarena.errors import UserError
 from puarena.store import Store, Summary, ask
-from puarena.store.identity import file_digest
 from puarena.store.planned import PlannedRun
 from puarena.store.sql import sql_name
 
@@ -127,7 +126,7 @@ def _hyper(stores: Sequence[Store], specs: list[Spec], names: Sequence[str]) -> 
 def _plugins(specs: list[Spec]) -> tuple[str, ...]:
     """The plugin files, each once even if it lies in several places."""
     paths = list(dict.fromkeys(path for spec in specs for path in spec.plugins))
-    return tuple(paths if len(paths) < 2 else {file_digest(path): path for path in reversed(paths)}.values())
+    return tuple(paths if len(paths) < 2 else {plugins.digest_of(path): path for path in reversed(paths)}.values())
 
 
 def _same_paths(specs: list[Spec]) -> list[ProblemSpec]:

@@ -71,10 +71,8 @@ def load(path: Path) -> Dataset:
     spec = read_spec(path)
     files = [path, path.parent / spec.file, *([path.parent / spec.test] if isinstance(spec.test, str) else [])]
     for file in files:
-        if "\0" in str(file):
-            raise UserError(f"{path}: the name of a file has a NUL character in it")
-        if not file.is_file():
-            raise UserError(f"{path}: the file '{file}' does not exist")
+        if "\0" in str(file) or not file.is_file():
+            raise UserError(f"{path}: the file {str(file)!r} does not exist")
     return _load(path.resolve(), tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
 
