@@ -237,8 +237,9 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
     thread.join()
     ray.shutdown()
     cluster.shutdown()
+    stored, seconds = len(open_store(folder / "out").shards()), time.monotonic() - began
     print(
-        f"{len(open_store(folder / 'out').shards())} fleets in {time.monotonic() - began:.0f} s with {changes[0]} nodes "
+        f"{stored} fleets in {seconds:.0f} s with {changes[0]} nodes "
         f"killed and replaced; {compare(folder / 'out', folder / 'whole')}; {len(outcome.failures)} failed"
     )
 

@@ -345,9 +345,11 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
 @pytest.mark.parametrize(
     "key, value",
     [
-        *(("runs", value) for value in ("", "{}", "[]", "[1]", '["a", "a"]', "null")),
-        *(("done", value) for value in ("", "x", "-1", "1000000")),
-        *(("parts", value) for value in ("", "{}", "[]", "[1]", "[{}]", '[{"step": "9", "log": {"step": [9]}}]')),
+        ("runs", "{}"),
+        ("runs", '["a", "a"]'),
+        ("done", "x"),
+        ("done", "1000000"),
+        ("parts", "[{}]"),
         ("parts", '[{"step": 60, "log": {"step": [10, 20]}}]'),
     ],
 )
