@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from puarena import algorithms, fleet
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, labelling
 from puarena.fleet import Curves, Fleet, FleetConfig, Row
 from puarena.fleet.capture import StepWatch
 from puarena.fleet.steps import Stepper
@@ -29,19 +29,25 @@ class ContractError(Exception):
 
 
 def toy_problem(
-    prior: float, setting: str = "os", rate: float = 0.2, n: int = 800, seed: int = 0, positives_in_u: bool = True
+    prior: float,
+    setting: str = labelling.DEFAULT,
+    rate: float = 0.2,
+    n: int = 800,
+    seed: int = 0,
+    positives_in_u: bool = True,
 ) -> tuple[np.ndarray, PUData, HiddenLabels]:
     """Return features and one split of two Gaussian classes in four dimensions, three standard deviations apart."""
     rng = np.random.default_rng(seed)
     n_p = round(rate * n)
-    shifted = (prior - rate) / (1 - rate) if setting == "os" else prior
+    kind = labelling.get(setting)
+    shifted = kind.prior_in_u(prior, rate)
     label = np.zeros(n + 500, dtype=bool)
     label[: n_p + (round(shifted * (n - n_p)) if positives_in_u else 0)] = True
     label[n:] = rng.random(500) < prior
     x = rng.normal(size=(len(label), 4)) + 0.75 * (2 * label[:, None] - 1)
     p, u, test = rng.permutation(n_p), n_p + rng.permutation(n - n_p), np.arange(n, n + 500)
     p_val, p_train, u_val, u_train = *np.split(p, [n_p // 5]), *np.split(u, [(n - n_p) // 5])
-    data = PUData(p_train, u_train, p_val, u_val, test, prior, rate, shifted, "os" if setting == "os" else "ts")
+    data = PUData(p_train, u_train, p_val, u_val, test, prior, rate, shifted, kind)
     return x.astype(np.float32), data, HiddenLabels(label[u_train], label[u_val], label[test])
 
 
@@ -64,7 +70,8 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     """It learns a separable problem better than chance at priors 0.3, 0.5 and 0.7."""
     entry = algorithms.get(name)
     config = replace(config, batch_size=64, steps=600, warmup=200, record_every=50)
-    setting = "ts" if entry.cls.setting == "two-sample" and not entry.calibrated else "os"
+    assumed = entry.cls.setting
+    setting = labelling.DEFAULT if entry.calibrated or assumed == "either" else assumed
     for prior in PRIORS:
         x, rows = _rows(name, (3e-4, 3e-3, 3e-2, 3e-1), prior, setting=setting)
         curves = fleet.train(rows, config, x)

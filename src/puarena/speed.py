@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import puarena
-from puarena import algorithms, fleet
+from puarena import algorithms, data, fleet
 from puarena.bench.duration import Shape, made_up
 from puarena.errors import UserError
 
@@ -153,13 +153,15 @@ def measure_images(
     steps, shape = sizes or CIFAR10[device]
     x, rows = made_up(shape, runs)
     segment, record, gigabytes = {}, {}, 0.0
-    for weak in (None, "cifar10-weak"):
+    views = data.info("cifar10").views_of("")
+    for weak in (None, views.weak):
         if device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         config = fleet.FleetConfig(
-            batch_size, 5 * steps, 0, steps, network, device, precision=precision, weak=weak, evaluation="cifar10-eval"
-        )
+            batch_size, 5 * steps, 0, steps, network, device, precision=precision, weak=weak,
+            evaluation=views.evaluation,
+        )  # fmt: skip
         stack = fleet.Fleet([_renamed(row, "nnpu") for row in rows], config, x)
         with fleet.own_stream(stack.device):
             marks, evaluations = [], []
@@ -176,7 +178,7 @@ def measure_images(
     plain, step = ((segment[weak] - record[weak]) / steps for weak in segment)
     scale = 1000 / runs
     view = scale * max(step - plain, 0.0)
-    ends = scale * record["cifar10-weak"] * CIFAR10["cuda"][1].evaluated / shape.evaluated
+    ends = scale * record[views.weak] * CIFAR10["cuda"][1].evaluated / shape.evaluated
     return ImageSpeed(network, precision, batch_size, device, runs, scale * step, view, ends, gigabytes)
 
 

@@ -23,7 +23,10 @@ def small(**values) -> Spec:
         ({"problems": [{"dataset": "digits", "rates": [1.5]}]}, ["positive rate", "1.5"]),
         ({"problems": [{"dataset": "digits", "priors": [0.3, 1]}]}, ["class prior", "between 0 and 1"]),
         ({"problems": [{"dataset": "digits", "priors": 0}]}, ["class prior"]),
-        ({"problems": [{"dataset": "digits", "settings": ["so"]}]}, ["'settings' of problem 1", "so", "os, ts"]),
+        (
+            {"problems": [{"dataset": "digits", "settings": ["so"]}]},
+            ["'settings' of problem 1", "'so'; did you mean 'os'"],
+        ),
         ({"problems": [{"cases": [1]}]}, ["dataset", "missing"]),
         ({"problems": []}, ["problems"]),
         ({"draws": "persplit"}, ["'draws'", "persplit", "shared, per-split"]),

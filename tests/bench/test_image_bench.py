@@ -16,17 +16,16 @@ from puarena import data, fleet
 from puarena.bench import duration, execute, listing, suites
 from puarena.bench.executors import workers
 from puarena.bench.plan import group, make_plan, max_runs
-from puarena.bench.profiles import Profile, Views
 from puarena.bench.spec import Spec
 from puarena.cli import app
-from puarena.data import Dataset, DatasetInfo, registry
+from puarena.data import Dataset, DatasetInfo, Views, registry
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
 from puarena.report.figures import figures
 from results import records
 
 SIDE = 8
-PLAIN = "cifar10-eval"  # a view that only makes numbers of bytes
+PLAIN = data.views_of("cifar10", "").evaluation  # a view that only makes numbers of bytes
 TINY = {"splits": 1, "configs": 1, "steps": 2, "record_every": 1, "hyper": {"*": {"batch_size": 4}}}
 
 
@@ -39,14 +38,14 @@ def tiny(monkeypatch):
     known = dict.fromkeys(("title", "description", "licence", "citation"), "")
     info = DatasetInfo(
         name="tiny", urls=(), files=(), examples=160, class_names=("dark", "bright"), shape=(3, SIDE, SIDE),
-        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80, **known,
+        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80,
+        views=lambda: {"": Views(PLAIN, PLAIN, PLAIN)}, **known,
     )  # fmt: skip
     dataset = Dataset(
         name="tiny", features=images, classes=bright.astype(np.int64), class_names=info.class_names,
         cases=info.cases, size=info.size, train=np.arange(120), test=np.arange(120, 160),
     )  # fmt: skip
-    monkeypatch.setitem(registry.BUILT_IN, "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
-    monkeypatch.setattr(Profile, "views_of", lambda self, name: Views(PLAIN, PLAIN, PLAIN))
+    monkeypatch.setitem(registry.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
     yield dataset
     registry._load_built_in.cache_clear()
 

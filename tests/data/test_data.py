@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from puarena import data
-from puarena.data import DataFile, Problem, digits, download, letter, usps
+from puarena.data import DataFile, Problem, download
 from puarena.data.dataset import Archive, Dataset
+from puarena.data.sets import digits, letter, usps
 from puarena.errors import UserError
 
 CONTENT = b"A,1,2\nB,3,4\n" * 1000

@@ -27,7 +27,8 @@ from typer.testing import CliRunner
 
 from puarena import data
 from puarena.cli import app
-from puarena.data import Problem, cifar10, download, image_files, imagenette, kept
+from puarena.data import Problem, download, image_files, kept
+from puarena.data.sets import cifar10, imagenette
 from puarena.errors import UserError
 
 REAL = os.environ.get(download.ENVIRONMENT)
@@ -722,7 +723,7 @@ def test_an_interrupt_leaves_nothing(here, cache, monkeypatch, where):
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 def test_a_kill_leaves_nothing_that_is_used(here, cache):
     code = (
-        "import os, signal\nfrom puarena import data\nfrom puarena.data import imagenette\n"
+        "import os, signal\nfrom puarena import data\nfrom puarena.data.sets import imagenette\n"
         "imagenette.COUNTS = dict.fromkeys(imagenette.COUNTS, (2, 1))\n"
         "os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"data.load('imagenette', {str(here)!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from itertools import pairwise
 from math import exp, log, sqrt
@@ -12,8 +13,10 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from puarena.bench.profiles import PROFILES, Views
-from puarena.data.views import VIEWS, get_view, images, randaugment
+from puarena import data
+from puarena.bench.profiles import PROFILES
+from puarena.data import Views
+from puarena.data.views import images, randaugment
 from puarena.data.views.base import pick
 from puarena.data.views.geometry import CutOut, RandomCrop, ResizedCrop
 from puarena.data.views.randaugment import CHOICES, NO_CHOICE, OPERATIONS, RandAugment, operate
@@ -21,8 +24,14 @@ from puarena.fleet.capture import StepWatch, captured
 from puarena.random import Draws
 
 SEEDS = torch.tensor([4, 5])
-IMAGE_VIEWS = sorted(name for name in VIEWS if name.startswith(("cifar10", "imagenette")))
-RANDOM_VIEWS = [name for name in IMAGE_VIEWS if not name.endswith("eval")]
+KINDS = ("weak", "strong", "evaluation")
+VIEWS = {
+    f"{dataset}-{kind}": getattr(data.views_of(dataset, "definition"), kind)
+    for dataset in ("cifar10", "imagenette")
+    for kind in KINDS
+}
+IMAGE_VIEWS = sorted(VIEWS)
+RANDOM_VIEWS = [name for name in IMAGE_VIEWS if not name.endswith("evaluation")]
 CIFAR10 = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
 IMAGENETTE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BLENDS = ("brightness", "colour", "contrast", "sharpness")  # single precision: compilers may differ by a level
@@ -323,7 +332,7 @@ def test_the_strong_view_of_cifar_is_the_published_pipeline():
 @pytest.mark.parametrize("name", IMAGE_VIEWS)
 @pytest.mark.parametrize("size", [(32, 32), (73, 73), (64, 80), (7, 13)])
 def test_shapes_and_types(name, size):
-    view, x = get_view(name), _pictures(2, 3, 3, *size)
+    view, x = VIEWS[name], _pictures(2, 3, 3, *size)
     kept = x.clone()
     seen = view(x, _drawn(view, 3))
     assert seen.dtype == torch.float32
@@ -350,8 +359,8 @@ def test_normalisation(name, norm):
 def test_evaluation_views_are_the_centre_and_nothing_else():
     x = _pictures(2, 3, 3, 73, 70)
     for name, norm, expected in (
-        ("cifar10-eval", CIFAR10, x),
-        ("imagenette-eval", IMAGENETTE, x[..., 4:68, 3:67]),
+        ("cifar10-evaluation", CIFAR10, x),
+        ("imagenette-evaluation", IMAGENETTE, x[..., 4:68, 3:67]),
     ):
         view = VIEWS[name]
         assert _drawn(view, 3) == {}
@@ -359,17 +368,28 @@ def test_evaluation_views_are_the_centre_and_nothing_else():
         np.testing.assert_allclose(seen, _normalised(expected, *norm), atol=1e-5)
         assert torch.equal(view(x, {}), seen)
     small = x[..., :64, :64]
-    np.testing.assert_allclose(VIEWS["imagenette-eval"](small, {}), _normalised(small, *IMAGENETTE), atol=1e-5)
+    np.testing.assert_allclose(VIEWS["imagenette-evaluation"](small, {}), _normalised(small, *IMAGENETTE), atol=1e-5)
 
 
-def test_profiles_name_views_that_exist():
-    for profile in PROFILES.values():
-        assert profile.views_of("cifar10") == Views("cifar10-weak", "cifar10-strong", "cifar10-eval")
-        assert profile.views_of("imagenette") == Views("imagenette-weak", "imagenette-strong", "imagenette-eval")
-        named = [view for views in profile.views.values() for view in (views.weak, views.strong, views.evaluation)]
-        assert {view for view in named if view} <= set(VIEWS)
-    assert PROFILES["definition"].views_of("usps") == Views()
-    assert PROFILES["released"].views_of("usps") == Views("usps-weak", "usps-strong")
+def test_which_views_a_dataset_has_in_a_profile():
+    for profile in PROFILES:
+        for name in ("cifar10", "imagenette"):
+            views = data.views_of(name, profile)
+            assert [views.weak, views.strong, views.evaluation] == [VIEWS[f"{name}-{kind}"] for kind in KINDS]
+        for name in ("digits", "letter", "a table of my own"):
+            assert data.views_of(name, profile) == Views()
+    assert data.views_of("usps", "definition") == Views()
+    mirrored = data.views_of("usps", "released")
+    assert (mirrored.weak.rotation, mirrored.strong.rotation, mirrored.evaluation) == (10, 30, None)
+
+
+@pytest.mark.parametrize(("name", "profile"), [("cifar10", ""), ("imagenette", ""), ("usps", "released")])
+def test_views_are_values(name, profile):
+    views = data.views_of(name, profile)
+    again = pickle.loads(pickle.dumps(views))
+    assert again == views
+    assert hash(again) == hash(data.views_of(name, profile))
+    assert " at 0x" not in repr(views), "the state of a fleet is named after it"
 
 
 # --- what a captured step may do ---

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 from puarena import fleet
-from puarena.data.views import VIEWS, AffineView, get_view
-from puarena.errors import UserError
+from puarena.data import views_of
+from puarena.data.views.digits import AffineView
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.steps import Stepper
 from puarena.random import Draws
 from toys import rows, toy
 
 SEEDS = torch.tensor([4, 5])
+WEAK, STRONG = views_of("usps", "released").weak, views_of("usps", "released").strong
 
 
 def _still(n=3, **values):
@@ -24,12 +24,12 @@ def _still(n=3, **values):
 
 def test_no_flip_and_no_rotation_is_the_identity():
     x = torch.randn(2, 3, 256)
-    torch.testing.assert_close(get_view("usps-weak")(x, _still()), x)
+    torch.testing.assert_close(WEAK(x, _still()), x)
 
 
 def test_flip_mirrors_left_and_right():
     x = torch.randn(2, 3, 256)
-    flipped = get_view("usps-weak")(x, _still(flip=0.1))
+    flipped = WEAK(x, _still(flip=0.1))
     torch.testing.assert_close(flipped.view(2, 3, 16, 16), x.view(2, 3, 16, 16).flip(-1))
 
 
@@ -46,7 +46,7 @@ def test_rotation_turns_and_fills_with_black():
 
 
 def test_shift_and_jitter_stay_in_range():
-    view = VIEWS["usps-strong"]
+    view = STRONG
     x = torch.rand(2, 50, 256) * (view.white - view.black) + view.black
     u = {name: values[0] for name, values in view.draws(Draws(SEEDS, 0, 1), "strong", 50).items()}
     seen = view(x, u)
@@ -57,7 +57,7 @@ def test_shift_and_jitter_stay_in_range():
 
 
 def test_a_view_depends_on_the_run_and_the_step_alone():
-    view = VIEWS["usps-weak"]
+    view = WEAK
     whole = view.draws(Draws(SEEDS, 0, 6), "weak", 5)
     part = view.draws(Draws(SEEDS[1:], 4, 2), "weak", 5)
     for name, values in part.items():
@@ -69,18 +69,13 @@ def test_the_engine_trains_on_the_view_and_evaluates_without():
     config = FleetConfig(batch_size=16, steps=20, record_every=20)
     some = rows("nnpu", 2, data, hidden)
     plain = fleet.train(some, config, x)
-    weak = fleet.train(some, replace(config, weak="usps-weak"), x)
+    weak = fleet.train(some, replace(config, weak=WEAK), x)
     assert not np.allclose(plain.values["loss"], weak.values["loss"])
     frozen = [replace(row, lr=0.0) for row in some]
-    a, b = fleet.train(frozen, config, x), fleet.train(frozen, replace(config, weak="usps-weak"), x)
+    a, b = fleet.train(frozen, config, x), fleet.train(frozen, replace(config, weak=WEAK), x)
     np.testing.assert_array_equal(a.values["test_auc"], b.values["test_auc"])
-    f = Fleet(some, replace(config, weak="usps-weak", strong="usps-strong"), x)
+    f = Fleet(some, replace(config, weak=WEAK, strong=STRONG), x)
     stepper = Stepper(f, f.algorithm.phases[0], 0, 20)
     stepper.fill(0, 4)
     assert stepper._take().strong is None, "only algorithms that ask for a strong view get one"
     assert "strong" not in f.views
-
-
-def test_unknown_view():
-    with pytest.raises(UserError, match="unknown view 'usps-week'; did you mean 'usps-weak'"):
-        get_view("usps-week")

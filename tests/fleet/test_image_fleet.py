@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from puarena import algorithms, fleet, networks
-from puarena.data.views import get_view
+from puarena.data import views_of
 from puarena.fleet import Fleet, FleetConfig, Row
 from puarena.networks.resnet import ResNet
 from toys import toy
 
 DEVICE = os.environ.get("PUARENA_TEST_DEVICE", "cpu")
+VIEWS = views_of("cifar10", "definition")
 CONFIG = FleetConfig(
     batch_size=8,
     steps=24,  # with five early epochs of four steps, where there are such
@@ -24,9 +25,9 @@ CONFIG = FleetConfig(
     record_every=8,
     network="tiny",
     device=DEVICE,
-    weak="cifar10-weak",
-    strong="cifar10-strong",
-    evaluation="cifar10-eval",
+    weak=VIEWS.weak,
+    strong=VIEWS.strong,
+    evaluation=VIEWS.evaluation,
 )
 NAMES = [name for name in algorithms.names() if algorithms.get(name).origin != "classic"]
 
@@ -114,7 +115,7 @@ def test_steps_see_the_weak_view_and_evaluation_does_not():
         lambda module, inputs: seen["train" if module.training else "eval"].append(inputs[0].cpu())
     )
     some.train()
-    plain = get_view("cifar10-eval")(torch.as_tensor(x), {})
+    plain = VIEWS.evaluation(torch.as_tensor(x), {})
     known = {image.numpy().tobytes() for image in plain}
     assert all(image.numpy().tobytes() in known for batch in seen["eval"] for image in batch.flatten(0, 1))
     share = np.mean([image.numpy().tobytes() in known for batch in seen["train"] for image in batch.flatten(0, 1)])
@@ -157,11 +158,11 @@ def test_only_who_asks_pays_for_a_strong_view():
 
 def test_evaluation_may_have_images_of_its_own():
     x, rows = pictures(side=12)
-    config = replace(CONFIG, weak=None, evaluation="cifar10-eval", strong=None)
+    config = replace(CONFIG, weak=None, evaluation=VIEWS.evaluation, strong=None)
     some = Fleet(of("nnpu", rows), config, x, evaluation=255 - x[:, :, 1:-1, 1:-1])
     assert some.algorithm.f.width == 10 * 10 * 16
     taken = some.inputs(some.held.test[:, :2]).cpu()
-    wanted = get_view("cifar10-eval")(torch.as_tensor(255 - x[rows[0].data.test[:2], :, 1:-1, 1:-1]), {})
+    wanted = VIEWS.evaluation(torch.as_tensor(255 - x[rows[0].data.test[:2], :, 1:-1, 1:-1]), {})
     torch.testing.assert_close(taken[0], wanted)
 
 

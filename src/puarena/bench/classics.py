@@ -44,7 +44,7 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
         tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
         found_by = (model.decision_function(x) - 1e-12 for x in tables)
         p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
-    prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting == "os"])
+    prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting.one_sample])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
     found = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
     found.update(metrics.test_metrics(test, test, hidden))

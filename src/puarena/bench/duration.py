@@ -18,9 +18,8 @@ from puarena import catalogue, data, fleet
 from puarena.bench.execute import choose_device
 from puarena.bench.executors.workers import choose_workers
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
-from puarena.bench.profiles import Views
 from puarena.bench.spec import FULL_PRECISION
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, Views, labelling
 
 BUDGET = 2.5  # seconds for all probes together
 PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
@@ -214,7 +213,7 @@ def made_up(shape: Shape, runs: int) -> tuple[np.ndarray, list[fleet.Row]]:
         parts = np.split(rng.permutation(total), np.cumsum([val_p, shape.n_p - val_p, val_u, shape.n_u - val_u]))
         p_val, p_train, u_val, u_train, test = parts
         rate = shape.n_p / (shape.n_p + shape.n_u)
-        pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, "os")
+        pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labelling.get(labelling.DEFAULT))
         labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
         rows.append(fleet.Row(PROBE, pu, HiddenLabels(*labels), seed))
     return features, rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puarena.bench.spec import ESTIMATE, TRUE_PRIOR
-from puarena.data import Dataset, PUData, label_frequency, shifted_prior
+from puarena.data import Dataset, PUData
 
 if TYPE_CHECKING:
     from puarena.bench.plan import RunSpec
@@ -20,16 +20,16 @@ EDGE = 0.01  # the share of positives inside U is kept this far from 0 and 1
 class Estimates:
     """Estimated priors, each made once per problem, split, salt and method."""
 
-    made: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    known: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
     def of(self, run: RunSpec, dataset: Dataset, pu: PUData) -> float | None:
         """The prior a run is told, from all its labeled and unlabeled points; None: the true one."""
         if run.prior_source == TRUE_PRIOR:
             return None
         key = run.problem, run.split, run.salt, run.prior_source
-        if key not in self.made:
-            self.made[key] = estimate(dataset, pu, run.prior_source.removeprefix(ESTIMATE), run.split)
-        return self.made[key]
+        if key not in self.known:
+            self.known[key] = estimate(dataset, pu, run.prior_source.removeprefix(ESTIMATE), run.split)
+        return self.known[key]
 
 
 def estimate(dataset: Dataset, pu: PUData, method: str, seed: int) -> float:
@@ -42,13 +42,11 @@ def estimate(dataset: Dataset, pu: PUData, method: str, seed: int) -> float:
     x = dataset.table(np.concatenate([p, u]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorWarning)
-        found = estimate_prior(x, np.repeat([1, 0], [len(p), len(u)]), pu.setting, method, seed, n_bootstrap=0)
-    inside = min(max(found.details["unlabeled_prior"], EDGE), 1 - EDGE)
-    return float(pu.rate + (1 - pu.rate) * inside) if pu.setting == "os" else float(inside)
+        answer = estimate_prior(x, np.repeat([1, 0], [len(p), len(u)]), pu.setting.code, method, seed, n_bootstrap=0)
+    inside = min(max(answer.details["unlabeled_prior"], EDGE), 1 - EDGE)
+    return float(pu.setting.prior_from_u(inside, pu.rate))
 
 
 def with_prior(pu: PUData, prior: float) -> PUData:
     """The same draw with another prior, and the prior inside U that follows from it."""
-    one = pu.setting == "os"
-    inside = shifted_prior(prior, min(1.0, label_frequency(prior, pu.rate))) if one else prior
-    return replace(pu, prior=prior, shifted_prior=inside)
+    return replace(pu, prior=prior, shifted_prior=pu.setting.prior_in_u(prior, pu.rate))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from puarena import catalogue, data
 from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
-from puarena.bench.profiles import PROFILES, Views
+from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
-from puarena.data import Problem
+from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
 
@@ -52,7 +52,7 @@ class RunSpec:
     @property
     def views(self) -> Views:
         """The views of the training inputs, as the profile has them."""
-        return PROFILES[self.profile].views_of(self.problem.dataset)
+        return data.views_of(self.problem.dataset, self.profile)
 
     @property
     def salt(self) -> str:
@@ -62,7 +62,8 @@ class RunSpec:
     @cached_property
     def run_id(self) -> str:
         """Sixteen hexadecimal digits over all fields."""
-        content = {field.name: getattr(self, field.name) for field in fields(self)} | {"problem": asdict(self.problem)}
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        content["problem"] = self.problem.identity()
         for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION)):
             if content[name] == only:  # as it was before there was a choice
                 del content[name]
@@ -137,10 +138,12 @@ def make_plan(spec: Spec) -> Plan:
         elif configurations.family_of(network) == "resnet":
             network = info.network
             flat[info.name] = None
-        for case, setting, rate, prior in product(part.cases, part.settings, part.rates, part.priors):
-            problem = Problem(info.name, case, setting, rate, _prior(part.dataset, case) if prior is None else prior)
+        lists = (part.cases, part.settings, part.rates, part.priors, part.labelling)
+        for case, setting, rate, prior, mechanism in product(*lists):
+            known = _prior(part.dataset, case) if prior is None else prior
+            problem = Problem(info.name, case, setting, rate, known, mechanism)
             for algorithm in spec.algorithms:
-                if setting == "ts" and catalogue.get(algorithm).calibrated:
+                if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:
                     skipped[algorithm] = None
                     continue
                 for run in _runs_of(spec, problem, algorithm, network):
@@ -151,7 +154,7 @@ def make_plan(spec: Spec) -> Plan:
     if spec.precision != FULL_PRECISION and all(run.precision == FULL_PRECISION for run in runs.values()):
         notes.append(f"{spec.precision} is for residual networks: nothing here has one, everything is {FULL_PRECISION}")
     if skipped:
-        notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in setting ts")
+        notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in other settings")
     if not runs:
         raise UserError("nothing is left to run: " + "; ".join(notes))
     notes += _slow(run for run in runs.values() if run.problem.dataset in images)
@@ -205,7 +208,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             profile=spec.profile,
             source=file_digest(entry.plugin_file) if entry.plugin_file else "",
             # Not from the steps or how often is recorded: looking closer must not change the training.
-            seed=int(digest([spec.seed, asdict(problem), algorithm, split, config]), 16) >> 1,
+            seed=int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
             precision=spec.precision if family == "resnet" else FULL_PRECISION,
         )
@@ -251,15 +254,15 @@ def max_runs(device: str, network: str) -> int:
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
     """Stack runs into fleets of at most ``limit`` (None: ``max_runs``) and nearly equal sizes, in a fixed order.
 
-    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in the two-sample
-    setting a dataset may lack positives in one case and not in the other, so there each case has its own fleets.
+    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
+    dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
     stacks: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
-        case = problem.case if problem.setting == "ts" else 0
+        case = problem.case if labelling.get(problem.setting).may_lack else 0
         shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
-        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
+        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
         stacks.setdefault(key, []).append(run)
     fleets = []
     for stack in stacks.values():

@@ -8,24 +8,12 @@ from types import MappingProxyType
 
 
 @dataclass(frozen=True)
-class Views:
-    """Names of the weak and the strong view a dataset is trained with and of the view that evaluation has of it; None
-    leaves inputs as they are."""
-
-    weak: str | None = None
-    strong: str | None = None
-    evaluation: str | None = None
-
-
-_IMAGES = {name: Views(f"{name}-weak", f"{name}-strong", f"{name}-eval") for name in ("cifar10", "imagenette")}
-
-
-@dataclass(frozen=True)
 class Profile:
     """The choices that belong together.
 
     ``variant`` is the form of an algorithm that is run where there is one; ``own_data`` gives every run its
     own draw of P, U and validation data instead of one per trial; ``criteria`` are the columns of its tables.
+    Views are the datasets' matter, by profile where it makes a difference.
     """
 
     name: str
@@ -35,12 +23,7 @@ class Profile:
     draws: str = "shared"
     default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # where not the paper's
     own_data: bool = False
-    views: Mapping[str, Views] = field(default_factory=lambda: MappingProxyType(_IMAGES))
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")
-
-    def views_of(self, dataset: str) -> Views:
-        """Return the views a dataset is trained with."""
-        return self.views.get(dataset, Views())
 
 
 PROFILES = {
@@ -56,7 +39,6 @@ PROFILES = {
             draws="per-split",
             default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
             own_data=True,
-            views=MappingProxyType({**_IMAGES, "usps": Views("usps-weak", "usps-strong")}),
             criteria=("pa-released", "pauc", "oa"),
         ),
     )

@@ -14,19 +14,19 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.bench.profiles import PROFILES
+from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import canonical, digest, file_digest
 
-Setting = Literal["os", "ts"]
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
-PROBLEM_LISTS = ("cases", "settings", "rates", "priors")
+PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
 
 class ProblemSpec(BaseModel):
-    """One dataset with the cases, settings, positive rates and priors to run it at (all combinations)."""
+    """One dataset with the cases, settings, rates, priors and ways of labelling to run it at (all combinations)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,14 +34,27 @@ class ProblemSpec(BaseModel):
     cases: tuple[int, ...] = Field(
         default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
     )
-    settings: tuple[Setting, ...] = Field(default=("os",), description="os = one sample, ts = two samples")
+    settings: tuple[str, ...] = Field(
+        default=(ways.DEFAULT,), description=", ".join(f"{s.code} = {s.title}" for s in ways.settings())
+    )
     rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
     priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
+    labelling: tuple[str, ...] = Field(default=(ways.SCAR,), description="who among the positives is labeled")
 
     @field_validator(*PROBLEM_LISTS, mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("settings", "labelling")
+    @classmethod
+    def _known(cls, values: tuple[str, ...], info: Any) -> tuple[str, ...]:
+        try:
+            if info.field_name == "settings":
+                return tuple(ways.get(value).code for value in values)
+            return tuple(ways.mechanism(value).text for value in values)
+        except UserError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("rates", "priors")
     @classmethod
@@ -235,6 +248,8 @@ class Spec(BaseModel):
         for problem in content["problems"]:
             for field in PROBLEM_LISTS:
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
+            if problem["labelling"] == [ways.SCAR]:  # as it was before there was a choice
+                del problem["labelling"]
             if is_path(problem["dataset"]):
                 own = data.load(problem["dataset"])
                 problem["dataset"] = f"{own.name}:{own.revision}"

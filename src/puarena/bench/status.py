@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from puarena.bench.beacon import running
 from puarena.bench.unite import planned
+from puarena.data import labelling
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,7 +116,7 @@ def tree(found: Standing, short: bool = False) -> Tree:
 
     root = Tree(Text(found.line, style="bold"))
     for problem, branches in found.problems.items():
-        where = f"{problem.dataset}, case {problem.case}, {problem.setting.upper()}, rate {problem.rate:g}"
+        where = f"{problem.dataset}, case {problem.case}, {labelling.get(problem.setting).short}, rate {problem.rate:g}"
         prior = "" if problem.prior is None else f", prior {problem.prior:.3g}"
         done, total = sum(branch.done for branch in branches), sum(branch.planned for branch in branches)
         node = root.add(Text(f"{where}{prior}: {done} of {total} done"))

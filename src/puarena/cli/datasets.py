@@ -64,7 +64,7 @@ def data_prepare(
 ) -> None:
     """Read datasets once; images are decoded and kept, so that runs start at once."""
     from puarena import data as room
-    from puarena.data.imagenette import SKIP_ENVIRONMENT
+    from puarena.data.image_files import SKIP_ENVIRONMENT
 
     if skip_bad_images:
         os.environ[SKIP_ENVIRONMENT] = "1"

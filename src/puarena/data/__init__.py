@@ -4,11 +4,13 @@
 :class:`Problem` into index arrays for one trial, and keeps the hidden labels in an object of their own.
 """
 
+from puarena.data.counts import Sizes, sizes
 from puarena.data.dataset import DataFile, Dataset, DatasetInfo
 from puarena.data.download import FileStatus
-from puarena.data.problem import Problem, Sizes, label_frequency, shifted_prior, sizes
+from puarena.data.problem import Problem
 from puarena.data.pu import HiddenLabels, PUData, draw
-from puarena.data.registry import cache_file, fetch, info, load, names, verify
+from puarena.data.registry import cache_file, fetch, info, load, names, verify, views_of
+from puarena.data.views import View, Views
 
 __all__ = [
     "DataFile",
@@ -19,14 +21,15 @@ __all__ = [
     "PUData",
     "Problem",
     "Sizes",
+    "View",
+    "Views",
     "cache_file",
     "draw",
     "fetch",
     "info",
-    "label_frequency",
     "load",
     "names",
-    "shifted_prior",
     "sizes",
     "verify",
+    "views_of",
 ]

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from puarena.data.views import Views
 from puarena.errors import UserError
 
 Floats = npt.NDArray[np.float32]
@@ -67,7 +68,7 @@ class DatasetInfo:
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one example as networks see it
     kind: Literal["tabular", "image"]
-    network: Literal["mlp", "resnet32"]
+    network: str
     cases: Mapping[int, tuple[int, ...]]
     size: int
     test_fraction: float | None = None
@@ -76,11 +77,19 @@ class DatasetInfo:
     default_prior: float = 0.5
     shortfall: float = 0.0
     stored: tuple[int, ...] | None = None  # of one stored example, where that is another
+    views: Callable[[], Mapping[str, Views]] = dict  # by profile, "" for any other; called late: views need torch
+    environment: tuple[str, ...] = ()  # variables that change what is read
+    order: int = 100  # place in lists
 
     @property
     def class_count(self) -> int:
         """Number of original classes."""
         return len(self.class_names)
+
+    def views_of(self, profile: str) -> Views:
+        """Return the views that examples are trained and evaluated with."""
+        views = self.views()
+        return views.get(profile, views.get("", Views()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from puarena.errors import UserError
 if TYPE_CHECKING:
     from PIL import Image
 
+SKIP_ENVIRONMENT = "PUARENA_SKIP_BAD_IMAGES"
 PARTS = "train", "val"
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))  # as ImageFolder has
 FORMATS = "JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP"

@@ -1,15 +1,13 @@
-"""A problem: a dataset, which classes are positive, and how labels are given. Also the arithmetic of its sizes."""
+"""A problem: a dataset, which classes are positive, and how labels are given."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from puarena.errors import UserError, unknown
-
-SETTINGS = ("os", "ts")
-VALIDATION = 0.1  # fraction of P and of U held out to choose a model
+from puarena.data import labelling as ways
+from puarena.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -18,81 +16,26 @@ class Problem:
 
     dataset: str
     case: int = 1
-    setting: Literal["os", "ts"] = "os"
+    setting: str = ways.DEFAULT  # the code of a setting; its title will do
     rate: float = 0.3  # labeled positives / all training examples
     prior: float | None = None
+    labelling: str = ways.SCAR  # who among the positives is labeled
 
     def __post_init__(self) -> None:
-        if self.setting not in SETTINGS:
-            raise unknown("setting", str(self.setting), SETTINGS)
+        object.__setattr__(self, "setting", ways.get(self.setting).code)
+        object.__setattr__(self, "labelling", ways.mechanism(self.labelling).text)
         if isinstance(self.case, bool) or not isinstance(self.case, int) or self.case < 1:
             raise UserError(f"the case must be a whole number from 1, but {self.case!r} was given")
         object.__setattr__(self, "rate", _inside_unit("positive rate", self.rate))
         if self.prior is not None:
             object.__setattr__(self, "prior", _inside_unit("class prior", self.prior))
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """How many examples a draw has."""
-
-    n_p: int
-    n_u: int
-
-    @property
-    def n(self) -> int:
-        """Labeled and unlabeled examples together."""
-        return self.n_p + self.n_u
-
-    @property
-    def val_p(self) -> int:
-        """Labeled positives held out."""
-        return truncated(VALIDATION * self.n_p)
-
-    @property
-    def val_u(self) -> int:
-        """Unlabeled examples held out."""
-        return truncated(VALIDATION * self.n_u)
-
-    @property
-    def train_p(self) -> int:
-        """Labeled positives to train on."""
-        return self.n_p - self.val_p
-
-    @property
-    def train_u(self) -> int:
-        """Unlabeled examples to train on."""
-        return self.n_u - self.val_u
-
-
-def sizes(size: int, rate: float, prior: float = 0.5, base: float = 0.5) -> Sizes:
-    """Sizes of a draw from a sample of ``size`` whose positive fraction is ``base``, thinned to ``prior``.
-
-    The total is the largest for which neither side needs more than it has in the base sample.
-    """
-    n = truncated(size * min(base / prior, (1 - base) / (1 - prior)))
-    n_p = rounded(rate * n)
-    return Sizes(n_p, n - n_p)
-
-
-def label_frequency(pi: float, rate: float) -> float:
-    """Return c, the probability that a positive is labeled in the one-sample setting."""
-    return rate / pi
-
-
-def shifted_prior(pi: float, c: float) -> float:
-    """Return the class prior inside the unlabeled set of the one-sample setting."""
-    return (1 - c) * pi / (1 - c * pi)
-
-
-def rounded(value: float) -> int:
-    """Round half up, immune to the last bits of a float product."""
-    return math.floor(value + 0.5 + 1e-9)
-
-
-def truncated(value: float) -> int:
-    """Integer part, immune to the last bits of a float product."""
-    return math.floor(value + 1e-9)
+    def identity(self) -> dict[str, Any]:
+        """Return the fields that tell it from other problems: seeds and names of runs are made of them."""
+        content = asdict(self)
+        if self.labelling == ways.SCAR:  # as it was before there was a choice
+            del content["labelling"]
+        return content
 
 
 def _inside_unit(what: str, value: object) -> float:

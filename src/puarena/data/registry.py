@@ -1,15 +1,17 @@
-"""The datasets by name. A new one is a file beside this with ``INFO`` and ``read``, and its name in ``BUILT_IN``."""
+"""The datasets by name: those of the folder ``sets``, and a user's own by the path of a YAML file."""
 
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
-from puarena.data import cifar10, digits, download, imagenette, letter, usps
+from puarena.data import download, sets
 from puarena.data.dataset import Dataset, DatasetInfo
+from puarena.data.discovery import modules_of
 from puarena.data.download import FileStatus, named_folder
+from puarena.data.views import Views
 from puarena.errors import UserError, unknown
 
 
@@ -23,19 +25,23 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Keeper(Reader, Protocol):
-    """A reader that keeps what it decoded."""
+class DecodedCache(Protocol):
+    """What a reader has that keeps the images it decoded."""
 
     def cache_file(self, folder: Path | None) -> Path | None:
-        """Return the file it is kept in, if that is there."""
+        """Return the file they are kept in, if that is there."""
 
 
-BUILT_IN: dict[str, Reader] = {module.INFO.name: module for module in (digits, letter, usps, cifar10, imagenette)}
+@cache
+def readers() -> dict[str, Reader]:
+    """Return the built-in datasets' modules by name."""
+    modules = [cast(Reader, module) for module in modules_of(sets)]
+    return {module.INFO.name: module for module in sorted(modules, key=lambda m: (m.INFO.order, m.INFO.name))}
 
 
 def names() -> list[str]:
     """Return the names of the built-in datasets."""
-    return list(BUILT_IN)
+    return list(readers())
 
 
 def info(name: str | os.PathLike[str]) -> DatasetInfo:
@@ -47,17 +53,21 @@ def info(name: str | os.PathLike[str]) -> DatasetInfo:
     return _built_in(name).INFO
 
 
+def views_of(name: str, profile: str) -> Views:
+    """Return the views a dataset of this name is trained with; a user's own has none."""
+    return readers()[name].INFO.views_of(profile) if name in readers() else Views()
+
+
 def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Dataset:
     """Return a dataset by name, or a user's own by the path of its YAML file; read once per process."""
     if not _is_own(name):
-        _built_in(name)
-        variables = (download.ENVIRONMENT, download.CACHE_ENVIRONMENT, imagenette.SKIP_ENVIRONMENT)
+        variables = (download.ENVIRONMENT, download.CACHE_ENVIRONMENT, *_built_in(name).INFO.environment)
         environment = tuple(os.environ.get(variable) for variable in variables)
         return _load_built_in(str(name), folder if folder is None else str(folder), environment)
     from puarena.data import own
 
     dataset = own.load(Path(name))
-    if dataset.name in BUILT_IN:
+    if dataset.name in readers():
         raise UserError(f"{name}: the name '{dataset.name}' belongs to a built-in dataset; set `name` to another")
     return dataset
 
@@ -74,20 +84,20 @@ def verify(name: str, folder: str | os.PathLike[str] | None = None) -> list[File
 
 def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the file that keeps the decoded images of a dataset, if there is one."""
-    reader = BUILT_IN.get(name)
-    return reader.cache_file(named_folder(folder)) if isinstance(reader, Keeper) else None
+    reader = readers().get(name)
+    return reader.cache_file(named_folder(folder)) if isinstance(reader, DecodedCache) else None
 
 
 @lru_cache(maxsize=8)
 def _load_built_in(name: str, folder: str | None, environment: tuple[str | None, ...]) -> Dataset:
-    return BUILT_IN[name].read(named_folder(folder))
+    return readers()[name].read(named_folder(folder))
 
 
 def _built_in(name: str | os.PathLike[str]) -> Reader:
-    if str(name) not in BUILT_IN:
-        raise unknown("dataset", str(name), BUILT_IN)
-    return BUILT_IN[str(name)]
+    if str(name) not in readers():
+        raise unknown("dataset", str(name), readers())
+    return readers()[str(name)]
 
 
 def _is_own(name: str | os.PathLike[str]) -> bool:
-    return str(name) not in BUILT_IN and (str(name).lower().endswith((".yaml", ".yml")) or Path(name).is_file())
+    return str(name) not in readers() and (str(name).lower().endswith((".yaml", ".yml")) or Path(name).is_file())

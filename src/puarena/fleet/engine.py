@@ -11,7 +11,6 @@ from torch import Tensor
 
 from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
-from puarena.data.views import get_view
 from puarena.fleet import checkpoint
 from puarena.fleet.batches import Cycle
 from puarena.fleet.best import Best
@@ -74,9 +73,9 @@ class Fleet:
             keep_freed_memory()
         self.features = self._stored(features)
         stored = self.features if evaluation is None else self._stored(evaluation)
-        wanted = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
-        self.views = {kind: get_view(name) for kind, name in wanted.items() if name is not None}
-        seen = None if config.evaluation is None else get_view(config.evaluation)
+        views = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
+        self.views = {kind: view for kind, view in views.items() if view is not None}
+        seen = config.evaluation
         self.seeds = torch.tensor([row.seed for row in rows], dtype=torch.int64, device=self.device)
         self.p_train, self.u_train = self._index("p_train"), self._index("u_train")
         n_p, n_u = self.p_train.shape[1], self.u_train.shape[1]
@@ -87,7 +86,7 @@ class Fleet:
                 prior=self._per_run([r.data.prior for r in rows], torch.float64),
                 shifted_prior=self._per_run([r.data.shifted_prior for r in rows], torch.float64),
                 rate=self._per_run([n_p / (n_p + n_u)] * len(rows)),
-                one_sample=torch.tensor([r.data.setting == "os" for r in rows], device=self.device),
+                one_sample=torch.tensor([r.data.setting.one_sample for r in rows], device=self.device),
                 n_p=n_p,
                 n_u=n_u,
                 batch_p=batch_p,
@@ -136,12 +135,12 @@ class Fleet:
 
     def _partners(self, index: Tensor) -> Tensor:
         """Return training inputs that a hook asks for, in the weak view as of now."""
-        taken = self.features[index]
+        stored = self.features[index]
         if "weak" not in self.views:
-            return taken.to(self.dtype)
+            return stored.to(self.dtype)
         view = self.views["weak"]
         drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
-        return view(taken, {name: values.squeeze(0) for name, values in drawn.items()})
+        return view(stored, {name: values.squeeze(0) for name, values in drawn.items()})
 
     def _per_run(self, values: Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
         return torch.tensor(values, dtype=dtype or self.dtype, device=self.device)

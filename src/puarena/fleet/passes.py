@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from puarena.data.views import View
+from puarena.data import View
 
 _ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 22}  # activations of the widest layer that a chunk may have
 _WIDE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}  # and in a convolutional network
@@ -43,8 +43,8 @@ class Inputs:
 
     def __call__(self, index: Tensor) -> Tensor:
         """Return the inputs at ``[runs, k]`` indices, ``[runs, k, …]``."""
-        taken = self.features[index]
-        return (taken if self.view is None else self.view(taken, {})).to(self.dtype)
+        stored = self.features[index]
+        return (stored if self.view is None else self.view(stored, {})).to(self.dtype)
 
     @property
     def wide(self) -> bool:

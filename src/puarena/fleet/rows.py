@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, View
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class FleetConfig:
     dtype: str = "float32"
     capture: bool = True  # on CUDA: replay captured steps
     precision: str = "float32"  # of a residual network's activations: "float32" or "bf16"
-    weak: str | None = None  # view of the training inputs (``data.views``); None leaves them as they are
-    strong: str | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
-    evaluation: str | None = None  # view of validation, test and full passes; None leaves inputs as they are
+    weak: View | None = None  # view of the training inputs; None leaves them as they are
+    strong: View | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
+    evaluation: View | None = None  # view of validation, test and full passes; None leaves inputs as they are
     keep: str | None = None  # a criterion: ``Fleet.best`` keeps every row's best checkpoint by it
 
 

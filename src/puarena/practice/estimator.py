@@ -17,13 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from puarena import algorithms
+from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.practice import probability, training
 from puarena.practice.labels import labeled_rows
 from puarena.practice.training import Candidate, Prepared, Trained
 
-SETTINGS = {"one-sample": "os", "two-sample": "ts"}
 SMALLEST = 0.01  # an estimated prior keeps this distance from what cannot be
 
 
@@ -108,7 +108,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "algorithm": [str],
         "prior": [Interval(Real, 0, 1, closed="neither"), str],
-        "setting": [StrOptions(set(SETTINGS))],
+        "setting": [StrOptions({setting.title for setting in labelling.settings()})],
         "calibrated": ["boolean", StrOptions({"auto"})],
         "network": [str, callable],
         "selection": [StrOptions({"pa", "pauc"}), None],
@@ -208,12 +208,12 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         p_train, p_val = training.hold_out(np.flatnonzero(labeled), self.validation_fraction, rng)
         u_train, u_val = training.hold_out(np.flatnonzero(~labeled), self.validation_fraction, rng)
         seed = int(rng.randint(2**31 - 1))
-        setting = SETTINGS[self.setting]
+        setting = labelling.get(self.setting)
         return Prepared(x, center, scale, p_train, u_train, p_val, u_val, setting, seed), labeled
 
     def _prior(self, data: Prepared, labeled: npt.NDArray[np.bool_]) -> float:
         """Return the prior to use: the given one if the data allow it, or an estimate."""
-        lowest = data.rate if data.setting == "os" else 0.0
+        lowest = data.setting.lowest_prior(data.rate)
         if not isinstance(self.prior, str):
             if self.prior <= lowest:
                 raise ValueError(
@@ -241,7 +241,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             )
         form = entry.calibrated_form
         if self.calibrated == "auto":
-            return form if form and self.setting == "one-sample" else entry.name
+            return form if form and labelling.get(self.setting).one_sample else entry.name
         if self.calibrated and not form and not entry.calibrated:
             raise ValueError(f"'{entry.name}' has no calibrated form; use calibrated='auto' or False.")
         return form or entry.name if self.calibrated else entry.name
@@ -272,7 +272,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         self.best_step_, self.best_score_ = trained.best_step, trained.best_value
         p, u = data.held_out()
         raw = self.model_.logits(data.x.astype(np.float64) * data.scale + data.center)
-        one_sample = data.setting == "os"
+        one_sample = data.setting.one_sample
         scores = probability.PUScores(raw[p], raw[u], self.prior_, one_sample)
         self.shift_ = probability.fit_threshold(scores) if self.threshold == "pa" else 0.0
         shifted = probability.PUScores(raw[p] - self.shift_, raw[u] - self.shift_, self.prior_, one_sample)
@@ -327,7 +327,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         again = type(self)(**self.get_params(deep=False))
         data, _ = again._prepare(X, y)
-        lowest = data.rate if data.setting == "os" else 0.0
+        lowest = data.setting.lowest_prior(data.rate)
         room = SMALLEST * (1 - lowest)
         priors = [min(max(self.prior_ + shift, lowest + room), 1 - room) for shift in (0.0, *shifts)]
         make = (self._registered(), float(self.lr), float(self.momentum), dict(self.hyper or {}))
@@ -340,10 +340,10 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             decision = run.model.logits(raw)
             if self.threshold == "pa":
                 decision = decision - probability.fit_threshold(
-                    probability.PUScores(decision[p], decision[u], prior, data.setting == "os")
+                    probability.PUScores(decision[p], decision[u], prior, data.setting.one_sample)
                 )
             base = base if report else decision >= 0
-            held = probability.PUScores(decision[p], decision[u], priors[0], data.setting == "os")
+            held = probability.PUScores(decision[p], decision[u], priors[0], data.setting.one_sample)
             report.append(
                 {
                     "shift": round(prior - priors[0], 12),

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
+from puarena.data import labelling
 from puarena.practice import probability
 from puarena.practice.labels import labeled_rows
-
-SETTINGS = ("one-sample", "two-sample")
 
 
 def proxy_accuracy(estimator: Any, X: Any, y: Any, *, prior: float | None = None, setting: str | None = None) -> float:
@@ -50,11 +49,12 @@ def proxy_accuracy(estimator: Any, X: Any, y: Any, *, prior: float | None = None
     prior, setting = _given(estimator, "prior_", prior, "prior"), _given(estimator, "setting", setting, "setting")
     if not 0 < prior < 1:
         raise ValueError(f"prior must be in (0, 1), got {prior}.")
-    if setting not in SETTINGS:
-        raise ValueError(f"setting must be one of {', '.join(SETTINGS)}, got {setting!r}.")
+    titles = {each.title: each for each in labelling.settings()}
+    if setting not in titles:
+        raise ValueError(f"setting must be one of {', '.join(titles)}, got {setting!r}.")
     labeled, positive = _split(estimator, y)
     decision = np.where(np.asarray(estimator.predict(X)) == positive, 1.0, -1.0)
-    scores = probability.PUScores(decision[labeled], decision[~labeled], float(prior), setting == "one-sample")
+    scores = probability.PUScores(decision[labeled], decision[~labeled], float(prior), titles[setting].one_sample)
     return probability.proxy_accuracy_of(scores)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from puarena import algorithms, networks
 from puarena.algorithms import Setup
-from puarena.data import HiddenLabels, PUData
+from puarena.data import HiddenLabels, PUData, labelling
 from puarena.fleet import Fleet, FleetConfig, Row
 from puarena.fleet.passes import evaluation_mode
 
@@ -36,7 +36,7 @@ class Prepared:
     u_train: Indices
     p_val: Indices
     u_val: Indices
-    setting: str  # "os" or "ts"
+    setting: labelling.Setting
     seed: int
 
     @property
@@ -47,7 +47,7 @@ class Prepared:
 
     def shifted(self, prior: float) -> float:
         """Class prior inside the unlabeled rows."""
-        return (prior - self.rate) / (1 - self.rate) if self.setting == "os" else prior
+        return self.setting.prior_in_u(prior, self.rate)
 
     def held_out(self, at_least: int = 20) -> tuple[Indices, Indices]:
         """Rows to judge a fitted model by: those held out, or all where they are too few."""
@@ -75,7 +75,7 @@ class Model:
     algorithm: str
     network: Network
     hyper: dict[str, Any]
-    setting: str
+    setting: str  # its code
     prior: float
     shifted_prior: float
     sizes: dict[str, int]  # n_p, n_u, batch_p, batch_u, steps
@@ -103,7 +103,7 @@ class Model:
                     prior=per_run(self.prior),
                     shifted_prior=per_run(self.shifted_prior),
                     rate=per_run(s["n_p"] / (s["n_p"] + s["n_u"])),
-                    one_sample=torch.tensor([self.setting == "os"]),
+                    one_sample=torch.tensor([labelling.get(self.setting).one_sample]),
                     n_p=s["n_p"],
                     n_u=s["n_u"],
                     batch_p=s["batch_p"],
@@ -190,7 +190,7 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
         own = PUData(
             data.p_train, data.u_train, data.p_val, data.u_val, nothing,
             prior=c.prior, rate=data.rate, shifted_prior=data.shifted(c.prior),
-            setting="os" if data.setting == "os" else "ts",
+            setting=data.setting,
         )  # fmt: skip
         rows.append(Row(c.algorithm, own, hidden, data.seed, lr=c.lr, momentum=c.momentum, hyper=dict(c.hyper)))
     with _threads(few=config.device == "cpu" and len(rows) == 1):
@@ -207,7 +207,7 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
     trained = []
     for i, c in enumerate(candidates):
         model = Model(
-            c.algorithm, config.network, dict(c.hyper), data.setting, c.prior, data.shifted(c.prior), sizes,
+            c.algorithm, config.network, dict(c.hyper), data.setting.code, c.prior, data.shifted(c.prior), sizes,
             data.center, data.scale, {n: w[i : i + 1].copy() for n, w in weights.items()}, float(cuts[i]),
         )  # fmt: skip
         curve: list[dict[str, Any]] = [

@@ -10,22 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from puarena import data
+from puarena.data import labelling
 from puarena.errors import UserError, unknown
 
 Rows = list[dict[str, Any]]
-LARGEST = 0.3
-
-
-def rate_for(prior: float, setting: str) -> float:
-    """A positive rate that is feasible at a prior: half of the positives in one sample, few enough in two."""
-    return 0.5 * prior if setting == "os" else min(LARGEST, 0.25 * (1 - prior) + 0.05)
 
 
 def measure(
     datasets: Sequence[str] = ("digits",),
     priors: Sequence[float] = (0.2, 0.4, 0.6, 0.8),
     methods: Sequence[str] | None = None,
-    settings: Sequence[str] = ("os",),
+    settings: Sequence[str] = (labelling.DEFAULT,),
     trials: int = 1,
     folder: str | Path | None = None,
     estimator: Any = None,
@@ -34,7 +30,6 @@ def measure(
 
     Out-of-fold scores are computed once per draw and shared by the methods that use them.
     """
-    from puarena import data
     from puarena.priors.estimate import METHODS, prior_of_share, threads
     from puarena.priors.sample import PriorWarning, Sample
 
@@ -45,7 +40,7 @@ def measure(
     if trials < 1:
         raise UserError(f"the number of trials is {trials}; give 1 or more")
     problems = [
-        data.Problem(name, 1, setting, rate_for(prior, setting), prior)  # type: ignore[arg-type]
+        data.Problem(name, 1, setting, labelling.get(setting).modest_rate(prior), prior)
         for name in datasets
         for setting in settings
         for prior in priors
@@ -64,7 +59,7 @@ def measure(
                 with warnings.catch_warnings(), threads(len(dataset.features)):
                     warnings.simplefilter("ignore", PriorWarning)
                     share = METHODS[name].prepare(sample)(None, None)
-                value = float(prior_of_share(share, rate, problem.setting))
+                value = float(prior_of_share(share, rate, pu.setting))
                 yield {
                     "dataset": problem.dataset,
                     "setting": problem.setting,
@@ -89,8 +84,8 @@ def table(rows: Iterable[dict[str, Any]]) -> Rows:
             "dataset": dataset,
             "setting": setting,
             "method": method,
-            "errors": {prior: float(np.mean(errors)) for prior, errors in sorted(found.items())},
-            "mean": float(np.mean([error for errors in found.values() for error in errors])),
+            "errors": {prior: float(np.mean(errors)) for prior, errors in sorted(by_prior.items())},
+            "mean": float(np.mean([error for errors in by_prior.values() for error in errors])),
         }
-        for (dataset, setting, method), found in cells.items()
+        for (dataset, setting, method), by_prior in cells.items()
     ]

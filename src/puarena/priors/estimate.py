@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puarena.errors import nearest
+from puarena.data import labelling
+from puarena.errors import UserError, nearest
 from puarena.priors import bbe, dedpul, elkan_noto, km2, pen_l1, tice
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
 
 METHODS: dict[str, Method] = {room.METHOD.name: room.METHOD for room in (bbe, km2, tice, dedpul, elkan_noto, pen_l1)}
-SETTINGS = {"os": "os", "one-sample": "os", "ts": "ts", "two-sample": "ts"}
 EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
 SMALL = 50_000  # rows
 COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
@@ -42,7 +42,7 @@ class PriorEstimate:
 def estimate_prior(
     X: Any,
     y: Any,
-    setting: str = "os",
+    setting: str = labelling.DEFAULT,
     method: str = "bbe",
     random_state: int = 0,
     n_bootstrap: int | None = None,
@@ -74,8 +74,10 @@ def estimate_prior(
         **options: of the method: ``max_samples`` (km2), ``centres`` (pen-l1), ``space`` (both: ``"scores"`` or
             ``"features"``), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
     """
-    if setting not in SETTINGS:
-        raise ValueError(f"setting is {setting!r}; choose one of: {', '.join(SETTINGS)}")
+    try:
+        kind = labelling.get(setting)
+    except UserError as error:
+        raise ValueError(str(error)) from None
     wanted = tuple(METHODS) if method == "all" else (method,)
     if compare:
         wanted = tuple(dict.fromkeys((*wanted, *(COMPARED if compare is True else compare))))
@@ -88,13 +90,12 @@ def estimate_prior(
             raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{nearest(option, known)}")
     x_p, x_u = split(X, y, positive_label)
     sample = Sample(x_p, x_u, estimator, folds, random_state)
-    kind = SETTINGS[setting]
     with threads(len(x_p) + len(x_u)):
-        found = {name: _one(sample, METHODS[name], kind, n_bootstrap, options) for name in wanted}
-    if len(found) > 1:
-        _warn_if_apart(found, disagreement)
-    chosen = _median(found) if method == "all" else found[method]
-    others = {name: each for name, each in found.items() if name != method}
+        answers = {name: _one(sample, METHODS[name], kind, n_bootstrap, options) for name in wanted}
+    if len(answers) > 1:
+        _warn_if_apart(answers, disagreement)
+    chosen = _median(answers) if method == "all" else answers[method]
+    others = {name: each for name, each in answers.items() if name != method}
     if others:
         chosen.details["others"] = others
     return chosen
@@ -120,10 +121,10 @@ def split(X: Any, y: Any, positive_label: Any = 1) -> tuple[Floats, Floats]:
     return x[positive], x[~positive]
 
 
-def prior_of_share(share: npt.ArrayLike, rate: float, setting: str) -> Floats:
-    """From the share of positives inside U to the prior: of the whole in the one-sample setting, of U in the other."""
+def prior_of_share(share: npt.ArrayLike, rate: float, setting: labelling.Setting) -> Floats:
+    """From the share of positives inside U to the prior, kept off the edges."""
     inside = np.clip(np.asarray(share, float), 0.0, 1.0)
-    return np.clip(rate + (1 - rate) * inside if setting == "os" else inside, EDGE, 1 - EDGE)
+    return np.clip(setting.prior_from_u(inside, rate), EDGE, 1 - EDGE)
 
 
 def threads(rows: int) -> AbstractContextManager[Any]:
@@ -134,7 +135,7 @@ def threads(rows: int) -> AbstractContextManager[Any]:
 
 
 def _one(
-    sample: Sample, method: Method, setting: str, n_bootstrap: int | None, options: dict[str, Any]
+    sample: Sample, method: Method, setting: labelling.Setting, n_bootstrap: int | None, options: dict[str, Any]
 ) -> PriorEstimate:
     own = {key: value for key, value in options.items() if key in method.options}
     before = len(sample.notes)
@@ -147,32 +148,32 @@ def _one(
     times = method.bootstraps if n_bootstrap is None else n_bootstrap
     again = [share(rng.integers(0, n_p, n_p), rng.integers(0, n_u, n_u)) for _ in range(times)]
     spread = float(prior_of_share(again, rate, setting).std(ddof=1)) if times > 1 else 0.0
-    low, high = np.clip([value - 1.96 * spread, value + 1.96 * spread], rate if setting == "os" else 0.0, 1.0)
+    low, high = np.clip([value - 1.96 * spread, value + 1.96 * spread], setting.lowest_prior(rate), 1.0)
     details = {
         "unlabeled_prior": inside,
         "rate": rate,
-        "setting": setting,
+        "setting": setting.code,
         "n_bootstrap": times,
         "notes": sample.notes[before:],
     }
     return PriorEstimate(value, (float(min(low, value)), float(max(high, value))), method.name, details)
 
 
-def _median(found: dict[str, PriorEstimate]) -> PriorEstimate:
+def _median(answers: dict[str, PriorEstimate]) -> PriorEstimate:
     """The median of all methods, between the smallest and the largest answer."""
-    values = [each.value for each in found.values()]
-    any_details = next(iter(found.values())).details
-    inside = float(np.median([each.details["unlabeled_prior"] for each in found.values()]))
+    values = [each.value for each in answers.values()]
+    any_details = next(iter(answers.values())).details
+    inside = float(np.median([each.details["unlabeled_prior"] for each in answers.values()]))
     details = {
         **any_details,
         "unlabeled_prior": inside,
-        "notes": [n for e in found.values() for n in e.details["notes"]],
+        "notes": [n for e in answers.values() for n in e.details["notes"]],
     }
     return PriorEstimate(float(np.median(values)), (min(values), max(values)), "all", details)
 
 
-def _warn_if_apart(found: dict[str, PriorEstimate], disagreement: float) -> None:
-    values = {name: each.value for name, each in found.items()}
+def _warn_if_apart(answers: dict[str, PriorEstimate], disagreement: float) -> None:
+    values = {name: each.value for name, each in answers.items()}
     if max(values.values()) - min(values.values()) > disagreement:
         listed = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
         warnings.warn(

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from puarena.data import labelling
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.int64]
 # From a resample of the positives and of the unlabeled rows (None: all of them) to the share of positives inside U.
@@ -125,4 +127,5 @@ def take(values: Floats, index: Index | None) -> Floats:
 
 def share_from_c(c: float, n_p: int, n_u: int) -> float:
     """The share of positives in U if a fraction c of all positives of P and U together is in P."""
-    return (1 - c) / c * n_p / n_u
+    rate = n_p / (n_p + n_u)
+    return labelling.get("one-sample").prior_in_u(rate / c, rate)

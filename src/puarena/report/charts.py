@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.errors import UserError
-from puarena.report.evidence import SETTINGS, Evidence
+from puarena.report.evidence import Evidence
 from puarena.report.select import GROUP, METRICS
 from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, NAIVE, ORACLE, base
 
@@ -31,8 +32,9 @@ class TooFewError(UserError):
 
 def _even(frame: DataFrame) -> DataFrame:
     """One-sample problems where there are any, and only methods that have all of them: means that can be compared."""
-    if (frame["setting"] == "os").any():
-        frame = frame[frame["setting"] == "os"]
+    one_sample = frame["setting"].map(lambda code: labelling.get(code).one_sample)
+    if one_sample.any():
+        frame = frame[one_sample]
     counts = frame.groupby("method")["problem"].nunique()
     return frame[frame["method"].isin(counts[counts == frame["problem"].nunique()].index)]
 
@@ -201,7 +203,7 @@ def label_shift(selection: DataFrame, metric: str = "accuracy", criterion: str =
     frame = selection[(selection["criterion"] == criterion)].copy()
     frame["panel"] = [base(name) for name in frame["algorithm"]]
     calibrated = [base(name) != name.partition("@")[0] for name in frame["algorithm"]]
-    words = frame["setting"].map(SETTINGS)
+    words = frame["setting"].map(lambda code: labelling.get(code).short)
     frame["series"] = words.where([not yes for yes in calibrated], words + " calibrated")
     both = frame.groupby("panel")["setting"].nunique()
     frame = frame[frame["panel"].isin(both[both > 1].index)]

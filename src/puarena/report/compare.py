@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.report.render import md, number, out
 from puarena.report.select import CRITERIA, METRICS, aggregate, names, select
-from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, ORDER, SETTING_WORDS, base
+from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, ORDER, base
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from puarena.report.select import Source
 
 PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
-PROTOCOL = {"setting": "os", "rate": "0.3", "prior": "0.5"}  # of the published tables, where their file does not say
+# Of the published tables, where their file does not say.
+PROTOCOL = {"setting": labelling.DEFAULT, "rate": "0.3", "prior": "0.5"}
 NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")
 SAME_CRITERION = {"pa-released": "pa"}  # under another name: the published PA is what the published code computed
 LEAST = 3  # algorithms of a ranking
@@ -70,7 +72,7 @@ class Comparison:
     @property
     def title(self) -> str:
         """The problem, the profile and what was measured, in a few words."""
-        setting = SETTING_WORDS.get(self.setting, self.setting)
+        setting = labelling.get(self.setting).title
         problem = f"{self.dataset}, case {self.case}, {setting}, {100 * self.rate:.4g}% positive rate"
         by = CRITERION_WORDS[self.criterion]
         if self.published_criterion != self.criterion:

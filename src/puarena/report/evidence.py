@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.report.select import CRITERIA, GROUP, METRICS, PROBLEM, default_criteria, load, names, opened, select
 from puarena.report.table import Row
 from puarena.store import Store, ask
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from puarena.report.select import Source
-
-SETTINGS = {"os": "OS", "ts": "TS"}
 
 
 @dataclass(frozen=True)
@@ -98,4 +97,4 @@ def labeled(frame: DataFrame) -> DataFrame:
 def problem_label(dataset: str, case: int, setting: str, rate: float, prior: float, with_prior: bool = False) -> str:
     """A problem in a few words: ``letter, case 1, OS 30%``."""
     last = f", prior {prior:.3g}" if with_prior and not math.isnan(prior) else ""
-    return f"{dataset}, case {case}, {SETTINGS.get(setting, setting)} {100 * rate:.4g}%{last}"
+    return f"{dataset}, case {case}, {labelling.get(setting).short} {100 * rate:.4g}%{last}"

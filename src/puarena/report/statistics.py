@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from puarena.data import labelling
 from puarena.errors import UserError, unknown
 from puarena.report.select import CRITERIA, METRICS, PROBLEM, default_criteria, names, opened, select
 from puarena.report.statistics_results import (
@@ -82,7 +83,7 @@ def _scores(
 
 def _problem(dataset: str, case: int, setting: str, rate: float, prior: float) -> str:
     known = "" if math.isnan(prior) else f", prior {prior:.3g}"
-    return f"{dataset}, case {case}, {setting.upper()}, rate {rate:.3g}{known}"
+    return f"{dataset}, case {case}, {labelling.get(setting).short}, rate {rate:.3g}{known}"
 
 
 def _complete(scores: DataFrame) -> tuple[DataFrame, list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from puarena.data import labelling
 from puarena.errors import unknown
 from puarena.report.select import CRITERIA, METRICS, PROBLEM, aggregate, default_criteria, names, opened, select
 
@@ -43,7 +44,6 @@ ORDER = (  # of the paper's tables
 )
 METRIC_WORDS = {"accuracy": "Accuracy", "auc": "AUC", "f1": "F1", "precision": "Precision", "recall": "Recall"}
 CRITERION_WORDS = {"pa": "PA", "pauc": "PAUC", "oa": "OA", "pa-released": "PA released"}
-SETTING_WORDS = {"os": "one-sample", "ts": "two-sample"}
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class Table:
     @property
     def title(self) -> str:
         """The problem in a few words."""
-        setting = f"{SETTING_WORDS.get(self.setting, self.setting)} ({self.setting.upper()})"
+        known = labelling.get(self.setting)
+        setting = f"{known.title} ({known.short})"
         prior = "" if math.isnan(self.prior) else f", class prior {self.prior:.3g}"
         return f"{self.dataset}, case {self.case}, {setting}, {100 * self.rate:.4g}% positive rate{prior}"
 

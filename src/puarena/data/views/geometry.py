@@ -118,13 +118,13 @@ class ResizedCrop:
         wide, tall = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
         fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
         first = fits.byte().argmax(-1, keepdim=True)
-        found = fits.any(-1)
+        fitting = fits.any(-1)
         central_h = min(height, round(width / self.ratio[0]))
         central_w = min(width, round(height * self.ratio[1]))
-        tall = torch.where(found, tall.gather(-1, first).squeeze(-1), central_h)
-        wide = torch.where(found, wide.gather(-1, first).squeeze(-1), central_w)
-        top = torch.where(found, (u["top"] * (height - tall + 1)).floor(), (height - central_h) // 2)
-        left = torch.where(found, (u["left"] * (width - wide + 1)).floor(), (width - central_w) // 2)
+        tall = torch.where(fitting, tall.gather(-1, first).squeeze(-1), central_h)
+        wide = torch.where(fitting, wide.gather(-1, first).squeeze(-1), central_w)
+        top = torch.where(fitting, (u["top"] * (height - tall + 1)).floor(), (height - central_h) // 2)
+        left = torch.where(fitting, (u["left"] * (width - wide + 1)).floor(), (width - central_w) // 2)
         return torch.minimum(top, height - tall), torch.minimum(left, width - wide), tall, wide
 
     def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:

@@ -20,8 +20,8 @@ def _constants(mean: Channels, std: Channels, device: torch.device, dtype: torch
     """Return what bytes are multiplied by and what is added, ``[3, 1, 1]``, on a device."""
     scale = [1 / (255 * s) for s in std]
     offset = [-m / s for m, s in zip(mean, std, strict=True)]
-    made = (torch.tensor(values, dtype=dtype, device=device).view(-1, 1, 1) for values in (scale, offset))
-    return next(made), next(made)
+    first, second = (torch.tensor(v, dtype=dtype, device=device).view(-1, 1, 1) for v in (scale, offset))
+    return first, second
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import numpy as np
 
 from puarena.data import download, image_files, kept
 from puarena.data.dataset import Bytes, DataFile, Dataset, DatasetInfo, from_info
-from puarena.data.image_files import PARTS, SEEN, SQUASHED
+from puarena.data.image_files import PARTS, SEEN, SKIP_ENVIRONMENT, SQUASHED
+from puarena.data.views import View, Views
 from puarena.errors import UserError
 
 URL = "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz"
-SKIP_ENVIRONMENT = "PUARENA_SKIP_BAD_IMAGES"
 FOLDERS = "imagenette2", "imagenette2-320", "imagenette2-160"
 COUNTS = {  # of the classes in order: images in train and in val
     "n01440764": (963, 387),
@@ -48,6 +48,23 @@ def find(folder: Path) -> Path | None:
     for pattern in ("imagenette2*.tgz", "imagenette2*.zip"):
         archives += sorted(folder.glob(pattern))
     return next((path for path in archives if path.is_file()), None)
+
+
+def views() -> dict[str, Views]:
+    """Crops of 64x64 pixels.
+
+    The protocol says of the strong view "3 RandAugment operations at random magnitude": here each of them is done, at
+    a magnitude from 1 … 9 of ten as for CIFAR-10.
+    """
+    from puarena.data.views.geometry import CentreCrop, CutOut, RandomCrop, ResizedCrop
+    from puarena.data.views.images import ImageView
+    from puarena.data.views.randaugment import RandAugment
+
+    def view(*parts: View) -> View:
+        return ImageView((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), parts)
+
+    strong = view(ResizedCrop(SEEN), RandAugment(layers=3), CutOut())
+    return {"": Views(view(RandomCrop(side=SEEN)), strong, view(CentreCrop(SEEN)))}
 
 
 INFO = DatasetInfo(
@@ -80,6 +97,9 @@ INFO = DatasetInfo(
     cases={1: (0, 1, 2, 8, 9), 2: (2, 3, 5, 7, 9)},
     size=6000,
     shortfall=0.1,
+    views=views,
+    environment=(SKIP_ENVIRONMENT,),
+    order=5,
 )
 
 
@@ -88,14 +108,14 @@ def read(folder: Path | None) -> Dataset:
     source = download.locate(INFO, INFO.files[0], folder)
     about = _about(source)
     path = kept.file_for(_cache(), about)
-    found = kept.load(path, about)
-    if found is None:
+    content = kept.load(path, about)
+    if content is None:
         for old in kept.others(path):
             kept.say(f"'{old}' was made from another source or with other settings: the images are decoded again")
         arrays, missing = _decode(source)
         kept.save(path, arrays, about, missing)
     else:
-        arrays, missing = found
+        arrays, missing = content
     if missing:  # which nobody gets without having said so, now or when the images were decoded
         kept.say(f"going on without some images of '{source}': {'; '.join(missing)}")
     classes, test = arrays["classes"], arrays["test"].astype(bool)
@@ -146,11 +166,11 @@ def _decode(source: Path) -> tuple[dict[str, Bytes], list[str]]:
 
 def _check_folders(source: Path, images: dict[image_files.Name, str]) -> None:
     for part in PARTS:
-        found = sorted({name.folder for name in images if name.part == part})
-        if found != sorted(COUNTS):
+        folders = sorted({name.folder for name in images if name.part == part})
+        if folders != sorted(COUNTS):
             raise UserError(
                 f"'{source}' is not ImageNette: '{part}' must have images in the folders {', '.join(COUNTS)}, and it "
-                f"has them in {_some(found) if found else 'none'}; get it anew from {URL}"
+                f"has them in {_some(folders) if folders else 'none'}; get it anew from {URL}"
             )
 
 

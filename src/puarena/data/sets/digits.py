@@ -24,6 +24,7 @@ INFO = DatasetInfo(
     size=900,  # 90 a class: enough examples for every rate in the two-sample setting too
     test_fraction=0.2,
     shortfall=0.15,
+    order=1,
 )
 
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import bz2
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from puarena.data.dataset import DataFile, Dataset, DatasetInfo, Floats, Indices, from_info
 from puarena.data.download import locate
+from puarena.data.views import Views
 
 PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 MEAN, STD = 0.1307, 0.3081
+
+
+def views() -> dict[str, Views]:
+    """The published code mirrors and turns digits."""
+    from puarena.data.views.digits import AffineView
+
+    view = partial(AffineView, side=(16, 16), black=(0 - MEAN) / STD, white=(1 - MEAN) / STD)
+    return {"released": Views(view(rotation=10), view(rotation=30, shift=0.1, jitter=0.2))}
+
 
 INFO = DatasetInfo(
     name="usps",
@@ -43,6 +54,8 @@ INFO = DatasetInfo(
     cases={1: (4, 5, 7, 8, 9), 2: (1, 4, 6, 8, 9)},
     size=4000,
     shortfall=0.15,
+    views=views,
+    order=3,
 )
 
 

@@ -40,6 +40,7 @@ INFO = DatasetInfo(
     test_fraction=0.1,
     stratify=False,
     shortfall=0.05,
+    order=2,
 )
 
 

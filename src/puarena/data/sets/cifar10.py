@@ -10,6 +10,7 @@ import numpy as np
 
 from puarena.data.dataset import Archive, Bytes, DataFile, Dataset, DatasetInfo, Indices, from_info
 from puarena.data.download import locate
+from puarena.data.views import View, Views
 from puarena.errors import UserError
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -26,6 +27,20 @@ MEMBERS = (
     ("batches.meta", "f962466ef690d46b226450fb9aadc74ba4bc64a76aa526b5827fe4bc5c7125cb", 158),
 )
 
+
+def views() -> dict[str, Views]:
+    """Crops and mirroring; the strong view is FixMatch's."""
+    from puarena.data.views.geometry import CutOut, RandomCrop
+    from puarena.data.views.images import ImageView
+    from puarena.data.views.randaugment import RandAugment
+
+    def view(*parts: View) -> View:
+        return ImageView((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616), parts)
+
+    crop = RandomCrop(padding=4)
+    return {"": Views(view(crop), view(crop, RandAugment(layers=2, probability=0.5), CutOut(side=16)), view())}
+
+
 INFO = DatasetInfo(
     name="cifar10",
     title="CIFAR-10",
@@ -41,6 +56,8 @@ INFO = DatasetInfo(
     network="resnet32",
     cases={1: (0, 1, 2, 8, 9), 2: (2, 3, 5, 7, 9)},
     size=20000,
+    views=views,
+    order=4,
 )
 
 

@@ -1,0 +1,77 @@
+"""How many examples of each class a draw takes, and what to say when the pool cannot supply them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from puarena.data import labelling
+from puarena.data.counts import CLOSE, Counts, sizes
+from puarena.data.dataset import Dataset, Flags
+from puarena.data.labelling import Demand
+from puarena.data.problem import Problem
+from puarena.errors import UserError
+
+
+class Allocation:
+    """The numbers of one problem, from the training examples that are ``available`` of each class."""
+
+    def __init__(self, dataset: Dataset, problem: Problem, prior: float, positive: Flags, available: Counts) -> None:
+        self.dataset, self.problem, self.prior, self.available = dataset, problem, prior, available
+        self.setting = labelling.get(problem.setting)
+        weights = np.ones(len(available)) if dataset.balanced else available.astype(float)
+        self.positive, self.negative = weights * positive, weights * ~positive
+        for side, total in (("positives", self.positive.sum()), ("negatives", self.negative.sum())):
+            if not total:
+                raise UserError(f"{self._where()}: the training pool has no {side}")
+        self.base = float(self.positive.sum() / weights.sum())
+
+    def counts(self) -> tuple[Counts, Counts]:
+        """Return the numbers for P and U by class."""
+        demand = self._demand(self.dataset.size)
+        if refusal := self.setting.refusal(demand, self.dataset.class_names):
+            raise UserError(f"{self._where()}: {refusal}")
+        n = demand.n
+        if not (n.val_p and n.val_u):
+            raise UserError(
+                f"{self._where()}: {n.n_p} labeled and {n.n_u} unlabeled examples are too few, at least 10 of each are "
+                "needed to hold out 10% for validation; use more data or another rate"
+            )
+        p, u = self.setting.counts(demand)
+        lack = self._lack(p, u)
+        if lack.any():
+            raise self._shortage(p, u, lack)
+        return np.minimum(p, self.available - u), u
+
+    def _demand(self, size: int) -> Demand:
+        n = sizes(size, self.problem.rate, self.prior, self.base)
+        return Demand(n, self.problem.rate, self.prior, self.positive, self.negative)
+
+    def _lack(self, p: Counts, u: Counts) -> Counts:
+        """Missing examples by class; 0 where the shortfall is one the dataset tolerates."""
+        missing = np.maximum(p + u - self.available, 0)
+        tolerated = self.dataset.shortfall * p + CLOSE if self.setting.may_lack else np.zeros(len(p))
+        return np.where(missing > tolerated, missing, 0)
+
+    def _shortage(self, p: Counts, u: Counts, lack: Counts) -> UserError:
+        worst = int(np.argmax(lack))
+        others = int((lack > 0).sum()) - 1
+        also = f" (and {others} more {'class is' if others == 1 else 'classes are'} short)" if others else ""
+        fitting = self._largest_size()
+        hint = f"; a size of at most {fitting} instead of {self.dataset.size} would fit" if fitting else ""
+        return UserError(
+            f"{self._where()}: class '{self.dataset.class_names[worst]}' has {self.available[worst]} training examples "
+            f"but {p[worst] + u[worst]} are needed ({u[worst]} unlabeled, {p[worst]} labeled), so {lack[worst]} are "
+            f"missing{also}{hint}; use a lower rate or another prior"
+        )
+
+    def _largest_size(self) -> int:
+        low, high = 0, self.dataset.size
+        while high - low > 1:
+            middle = (low + high) // 2
+            short = self._lack(*self.setting.counts(self._demand(middle))).any()
+            low, high = (low, middle) if short else (middle, high)
+        return low
+
+    def _where(self) -> str:
+        problem = self.problem
+        return f"{self.dataset.name} case {problem.case}, setting {problem.setting}, rate {problem.rate:g}"

@@ -1,0 +1,76 @@
+"""How labels are given: a *setting* says where P and U come from, a *mechanism* which positives are labeled.
+
+Each is one file of this folder, found there: one with ``SETTING`` (an instance of :class:`Setting`) or one with
+``MECHANISM`` (a subclass of :class:`Mechanism`, a frozen dataclass whose fields are its parameters).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from puarena.data.discovery import modules_of
+from puarena.data.labelling.base import Candidates, Demand, Mechanism, Setting
+from puarena.errors import UserError, unknown
+
+__all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "mechanism", "mechanisms", "names",
+           "settings"]  # fmt: skip
+
+DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
+
+
+def names() -> list[str]:
+    """Return the codes of the settings."""
+    return [setting.code for setting in settings()]
+
+
+@cache
+def settings() -> list[Setting]:
+    """Return the settings."""
+    return _declared("SETTING")
+
+
+def get(name: str | Setting) -> Setting:
+    """Return a setting by its code or title, in any case."""
+    if isinstance(name, Setting):
+        return name
+    known = {word: setting for setting in settings() for word in (setting.code, setting.title)}
+    if str(name).lower() not in known:
+        raise unknown("setting", str(name), known)
+    return known[str(name).lower()]
+
+
+def mechanisms() -> list[str]:
+    """Return the names of the mechanisms."""
+    return list(_mechanisms())
+
+
+def mechanism(text: str) -> Mechanism:
+    """Return a mechanism by its name, or by its name and parameters: ``name(parameter=value,…)``."""
+    name, _, inside = text.strip().lower().removesuffix(")").partition("(")
+    if name not in _mechanisms():
+        raise unknown("labelling", name, _mechanisms())
+    cls = _mechanisms()[name]
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(cls)}
+    values: dict[str, Any] = {}
+    for item in filter(None, inside.split(",")):
+        key, _, value = (word.strip() for word in item.partition("="))
+        if key not in defaults:
+            raise unknown(f"parameter of labelling {name}", key, defaults)
+        kind = type(defaults[key])
+        try:
+            values[key] = kind(value)
+        except ValueError:
+            raise UserError(f"{key} of labelling {name} must be of type {kind.__name__}, and is '{value}'") from None
+    return cls(**values)
+
+
+@cache
+def _mechanisms() -> dict[str, type[Mechanism]]:
+    return {cls.name: cls for cls in _declared("MECHANISM")}
+
+
+def _declared(what: str) -> list[Any]:
+    return [getattr(module, what) for module in modules_of(sys.modules[__name__]) if hasattr(module, what)]

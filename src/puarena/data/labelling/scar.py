@@ -1,0 +1,32 @@
+"""Selected completely at random: every positive has the same chance of a label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from puarena.data.dataset import Flags
+from puarena.data.labelling.base import Candidates, Mechanism
+
+
+@dataclass(frozen=True)
+class Scar(Mechanism):
+    """Per-class numbers are fixed (stratified, not Bernoulli); the shuffle decides which examples of a class."""
+
+    name = "scar"
+    meaning = "every positive is labeled with the same probability"
+
+    def propensity(self, candidates: Candidates) -> npt.NDArray[np.float64]:
+        """Return the label frequency of every candidate's class."""
+        size = np.array([len(part) for part in candidates.parts])
+        return np.repeat(candidates.counts / np.maximum(size, 1), size)
+
+    def label(self, candidates: Candidates, rng: np.random.Generator) -> Flags:
+        """Return the first ones of every class."""
+        shares = zip(candidates.parts, candidates.counts, strict=True)
+        return np.concatenate([np.arange(len(part)) < count for part, count in shares])
+
+
+MECHANISM = Scar
