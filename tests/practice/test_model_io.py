@@ -20,7 +20,7 @@ X, y, truth = table(200)
 @pytest.mark.parametrize("algorithm", ["nnpu", "vpu", "p3mix-e", "pan"])
 def test_a_loaded_model_predicts_the_same(algorithm, tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    clf = quick(algorithm, steps=40).fit(frame, np.where(y, "yes", "?"))
+    clf = quick(algorithm, steps=40).fit(frame, np.where(y, "positive", "unlabeled"))
     assert clf.save(tmp_path / "model") == tmp_path / "model"
     assert {p.name for p in (tmp_path / "model").iterdir()} == {"model.json", "weights.safetensors"}
     again = load_model(tmp_path / "model")

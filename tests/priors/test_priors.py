@@ -122,9 +122,9 @@ def test_scores_are_out_of_fold():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"y": np.zeros(60)}, "no labeled positives"),
-        ({"y": np.ones(60)}, "no unlabeled rows"),
-        ({"y": np.arange(60) % 3}, "3 different values"),
+        ({"y": np.zeros(60)}, "there are no labeled positives"),
+        ({"y": np.ones(60)}, "there are no unlabeled rows"),
+        ({"y": np.arange(60) % 3}, "3 classes"),
         ({"y": np.where(np.arange(60) % 2, 1.0, np.nan)}, "NaN"),
         ({"X": np.full((60, 2), np.nan)}, "NaN"),
         ({"X": np.zeros((59, 2))}, "inconsistent numbers of samples"),

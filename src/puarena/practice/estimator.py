@@ -21,7 +21,8 @@ from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.practice import probability, training
-from puarena.practice.labels import labeled_rows
+from puarena.practice.labels import read_labels
+from puarena.practice.scoring import PRACTICAL, criterion_value
 from puarena.practice.training import Candidate, Prepared, Trained
 
 SMALLEST = 0.01  # an estimated prior keeps this distance from what cannot be
@@ -49,8 +50,9 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     network : str or callable, default="mlp"
         ``"mlp"`` (one hidden layer of 500 units), or a function of the number of features that returns a
         ``torch.nn.Module`` with one or two outputs.
-    selection : {"pa", "pauc"} or None, default="pa"
-        Which checkpoint to keep: the one with the best proxy accuracy, proxy AUC, or the last.
+    selection : str or None, default="pa"
+        Which checkpoint to keep: the best by a criterion of ``puarena list criteria`` that needs no true label, or the
+        last.
     threshold : {"model", "pa"}, default="model"
         Where ``predict`` cuts: the algorithm's own threshold, or the one with the best proxy accuracy.
     steps : int, default=2000
@@ -82,7 +84,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     prior_ : float
         The prior that was used.
     curve_ : list of dict
-        The history: ``step``, ``phase``, ``selectable``, ``loss``, ``pa`` and ``pauc`` on the held-out rows.
+        The history: ``step``, ``phase``, ``selectable``, ``loss`` and every criterion on the held-out rows.
     best_step_, best_score_ : int, float
         Step of the checkpoint that was kept, and its criterion (PA where ``selection`` is None).
     threshold_ : float
@@ -108,10 +110,10 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "algorithm": [str],
         "prior": [Interval(Real, 0, 1, closed="neither"), str],
-        "setting": [StrOptions({setting.title for setting in labelling.settings()})],
+        "setting": [StrOptions({word for setting in labelling.settings() for word in (setting.title, setting.code)})],
         "calibrated": ["boolean", StrOptions({"auto"})],
         "network": [str, callable],
-        "selection": [StrOptions({"pa", "pauc"}), None],
+        "selection": [StrOptions(set(PRACTICAL)), None],
         "threshold": [StrOptions({"model", "pa"})],
         "steps": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -200,7 +202,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=(np.float64, np.float32))
         check_classification_targets(y)
-        labeled, self.classes_ = labeled_rows(y, self.positive_label)
+        labels = read_labels(y, self.positive_label)
+        labeled, self.classes_ = labels.positive, labels.classes
         rng = check_random_state(self.random_state)
         x, center, scale = training.standardized(X, self.standardize)
         if not np.isfinite(x).all():
@@ -350,7 +353,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
                     "prior": prior,
                     "positive": float((decision >= 0).mean()),
                     "changed": float(((decision >= 0) != base).mean()),
-                    "pa": probability.proxy_accuracy_of(held),
+                    "pa": criterion_value("pa", held.p, held.u, held.prior, held.one_sample),
                 }
             )
         return report

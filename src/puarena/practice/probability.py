@@ -21,6 +21,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from puarena import metrics
+from puarena.practice.corrected import counts
+
 Floats = npt.NDArray[np.float64]
 
 TINY = 1e-300
@@ -102,24 +105,10 @@ def _thinned(values: Floats) -> Floats:
     return np.sort(values)[np.linspace(0, len(values) - 1, SAMPLE).round().astype(int)].astype(np.float64)
 
 
-def proxy_accuracy_of(scores: PUScores, threshold: float = 0.0) -> float:
-    """PA of predicting positive at or above the threshold: accuracy + prior in expectation."""
-    return float(2 * scores.prior * (scores.p >= threshold).mean() + (scores.marginal < threshold).mean())
-
-
 def fit_threshold(scores: PUScores) -> float:
     """Return the threshold with the highest PA, halfway between two scores, the one nearest to 0 among equals."""
     values = np.unique(np.concatenate([scores.p, scores.u]))
     cuts = np.concatenate([[values[0] - 1.0], (values[1:] + values[:-1]) / 2, [values[-1] + 1.0], [0.0]])
-    p, marginal = np.sort(scores.p), np.sort(scores.marginal)
-    recall = 1 - np.searchsorted(p, cuts) / len(p)
-    value = 2 * scores.prior * recall + np.searchsorted(marginal, cuts) / len(marginal)
+    value = metrics.proxy_accuracy(counts(scores.p, scores.u, scores.prior, scores.one_sample, cuts))
     good = cuts[value >= value.max() - 1e-12]
     return float(good[np.argmin(np.abs(good))])
-
-
-def proxy_auc_of(p: Floats, u: Floats) -> float:
-    """PAUC: the probability that a labeled positive scores above an unlabeled row, ties one half."""
-    ordered = np.sort(u)
-    wins = np.searchsorted(ordered, p) + np.searchsorted(ordered, p, side="right")
-    return float(wins.mean() / (2 * len(u)))

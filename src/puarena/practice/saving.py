@@ -12,6 +12,7 @@ import numpy as np
 
 from puarena import __version__
 from puarena.errors import UserError
+from puarena.files import write_file
 
 if TYPE_CHECKING:
     from puarena.practice.estimator import PUClassifier
@@ -66,8 +67,8 @@ def save_model(clf: PUClassifier, path: str | Path) -> Path:
     except (TypeError, ValueError) as error:
         raise UserError(f"this model cannot be written as JSON: {error}") from None
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / WEIGHTS).write_bytes(blob)
-    (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+    write_file(folder / WEIGHTS, blob)
+    write_file(folder / ABOUT, text + "\n")
     return folder
 
 

@@ -17,6 +17,7 @@ from puarena import algorithms
 from puarena.algorithms.core import configurations
 from puarena.errors import nearest
 from puarena.practice.estimator import PUClassifier
+from puarena.practice.scoring import PRACTICAL
 from puarena.practice.training import Candidate, Trained
 
 PROTOCOL = 20_000  # steps that the benchmark's learning rates are meant for
@@ -24,7 +25,7 @@ OPTIMISER = ("lr", "batch_size", "momentum")
 
 
 class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Random search over an algorithm's declared space, learning rate and batch size, chosen by PA or PAUC.
+    """Random search over an algorithm's declared space, learning rate and batch size, chosen without negatives.
 
     All configurations see the same held-out rows. The first one is the estimator itself; the winner's network is kept
     as it was trained, nothing is fitted twice.
@@ -41,8 +42,8 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         What to draw instead of the declared space: a name (``lr``, ``batch_size``, ``momentum`` or a hyperparameter)
         to a list of values, a scipy distribution (anything with ``rvs``) or a ``Choice`` or ``LogUniform``. Default:
         the benchmark's rule, its learning rates (meant for 20,000 steps) up to ten times higher for fewer steps.
-    criterion : {"pa", "pauc"}, default="pa"
-        By which checkpoints and configurations are chosen.
+    criterion : str, default="pa"
+        A criterion of ``puarena list criteria`` that needs no true label, by which checkpoints and configurations are chosen.
     random_state : int, RandomState or None, default=None
         Decides the configurations; the estimator's own decides the split and the training.
     verbose : int, default=0
@@ -55,7 +56,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     best_params_, best_score_, best_index_ : dict, float, int
         The winner's parameters, its criterion, and its place in ``results_``.
     results_ : list of dict
-        For every configuration ``params``, ``algorithm``, ``pa``, ``pauc``, ``step``, ``status`` and ``rank``.
+        For every configuration ``params``, ``algorithm``, the criteria, ``step``, ``status`` and ``rank``.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         "algorithms": ["array-like", None],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "space": [dict, None],
-        "criterion": [StrOptions({"pa", "pauc"})],
+        "criterion": [StrOptions(set(PRACTICAL))],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -182,14 +183,14 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 {
                     "algorithm": run.model.algorithm,
                     "params": {"algorithm": name, **params},
-                    "pa": kept["pa"] if kept else float("nan"),
-                    "pauc": kept["pauc"] if kept else float("nan"),
+                    **{name: kept[name] if kept else float("nan") for name in PRACTICAL},
                     "step": run.best_step,
                     "status": "ok" if run.diverged < 0 else f"diverged at step {run.diverged}",
                 }
             )
         values = np.array([row[self.criterion] for row in rows])
-        order = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")
+        worth = PRACTICAL[self.criterion].sign * values
+        order = np.argsort(-np.where(np.isnan(worth), -np.inf, worth), kind="stable")
         for rank, at in enumerate(order, 1):
             rows[at]["rank"] = rank
         return rows
@@ -197,14 +198,17 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def table(self) -> str:
         """Return the results as text, the best configuration first."""
         check_is_fitted(self)
-        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6} {'PA':>7} {'PAUC':>7}  hyper"]
+        shown = {name: c for name, c in PRACTICAL.items() if c.default or name == self.criterion}
+        titles = "".join(f" {c.title:>7}" for c in shown.values())
+        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6}{titles}  hyper"]
         for row in sorted(self.results_, key=lambda r: r["rank"]):
             p = row["params"]
             hyper = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in p["hyper"].items())
             note = "" if row["status"] == "ok" else f"  ({row['status']})"
+            values = "".join(f" {row[name]:>7.4f}" for name in shown)
             lines.append(
-                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6} "
-                f"{row['pa']:>7.4f} {row['pauc']:>7.4f}  {hyper}{note}".rstrip()
+                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6}"
+                f"{values}  {hyper}{note}".rstrip()
             )
         return "\n".join(lines)
 

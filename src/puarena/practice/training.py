@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from puarena import algorithms, networks
+from puarena import algorithms, metrics, networks
 from puarena.algorithms import Setup
 from puarena.data import HiddenLabels, PUData, labelling
 from puarena.fleet import Fleet, FleetConfig, Row
 from puarena.fleet.passes import evaluation_mode
 
 CHUNK = 4096  # rows predicted at once
-CURVE = {"val_pa": "pa", "val_pauc": "pauc", "loss": "loss"}
+CURVE = {"loss": "loss", **{c.column: name for name, c in metrics.CRITERIA.items() if not c.oracle}}
 
 Network = str | Callable[[int], torch.nn.Module]
 Floats = npt.NDArray[np.floating[Any]]

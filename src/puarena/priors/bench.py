@@ -30,7 +30,8 @@ def measure(
 
     Out-of-fold scores are computed once per draw and shared by the methods that use them.
     """
-    from puarena.priors.estimate import METHODS, prior_of_share, threads
+    from puarena.priors.estimate import prior_of_share, threads
+    from puarena.priors.methods import METHODS
     from puarena.priors.sample import PriorWarning, Sample
 
     wanted = list(methods or METHODS)

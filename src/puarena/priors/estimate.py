@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from puarena.data import labelling
 from puarena.errors import UserError, nearest
-from puarena.priors import bbe, dedpul, elkan_noto, km2, pen_l1, tice
+from puarena.practice.labels import read_labels
+from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
 
-METHODS: dict[str, Method] = {room.METHOD.name: room.METHOD for room in (bbe, km2, tice, dedpul, elkan_noto, pen_l1)}
 EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
 SMALL = 50_000  # rows
 COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
@@ -50,14 +50,14 @@ def estimate_prior(
     compare: bool | Sequence[str] = False,
     disagreement: float = 0.15,
     folds: int = 5,
-    positive_label: Any = 1,
+    positive_label: Any = None,
     **options: Any,
 ) -> PriorEstimate:
     """Estimate the class prior from labeled positives and unlabeled rows.
 
     Args:
         X: features ``[n, d]``.
-        y: ``positive_label`` (1 or True) marks a labeled positive; every other value is unlabeled.
+        y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.practice.labels`.
         setting: ``"os"`` (one sample, part of whose positives were labeled: the answer is the prior of all rows, the
             labeled ones included) or ``"ts"`` (positives and unlabeled rows drawn apart: the prior of the unlabeled).
         method: one of ``METHODS``, or ``"all"``: every method, the answer their median.
@@ -70,7 +70,7 @@ def estimate_prior(
             ``disagreement`` apart.
         disagreement: the difference between two methods' answers that calls for a warning.
         folds: folds of the out-of-fold scores.
-        positive_label: the value of ``y`` that marks a labeled positive.
+        positive_label: the value of ``y`` that marks a labeled positive; needed where ``y`` is text.
         **options: of the method: ``max_samples`` (km2), ``centres`` (pen-l1), ``space`` (both: ``"scores"`` or
             ``"features"``), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
     """
@@ -101,23 +101,16 @@ def estimate_prior(
     return chosen
 
 
-def split(X: Any, y: Any, positive_label: Any = 1) -> tuple[Floats, Floats]:
+def split(X: Any, y: Any, positive_label: Any = None) -> tuple[Floats, Floats]:
     """Check the input as scikit-learn does; return the labeled positives and the unlabeled rows."""
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
     x = check_array(X, dtype=np.float64)
-    labels = column_or_1d(y)
-    check_consistent_length(x, labels)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    y = column_or_1d(y)
+    check_consistent_length(x, y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; use 1 for labeled positives and 0 or -1 for unlabeled rows")
-    values = np.unique(labels)
-    if len(values) > 2:
-        raise ValueError(f"y has {len(values)} different values; it must have two: labeled positive and unlabeled")
-    positive = np.asarray(labels == positive_label, bool)
-    if not positive.any():
-        raise ValueError(f"y has no labeled positives: no entry equals positive_label={positive_label!r}")
-    if positive.all():
-        raise ValueError("y has no unlabeled rows: all of them are labeled positive")
+    positive = read_labels(y, positive_label).positive
     return x[positive], x[~positive]
 
 
