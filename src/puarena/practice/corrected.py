@@ -1,9 +1,9 @@
 """What positives and unlabeled rows say about precision, recall, F1, average precision and AUC.
 
 All hold under three conditions: the labeled positives are a random part of the positives (selected completely at
-random), the prior is right, and the rows were not used to fit the model. A prior that is too high makes precision, F1,
-average precision and AUC look better than they are. Notation: ``recall`` is the share of P predicted positive, ``q`` the
-share of a marginal sample predicted positive (P and U together in the one-sample setting, U in the two-sample one).
+random), the prior is right, and the rows were not used to fit the model. A prior that is too high makes precision,
+F1, average precision and AUC look better than they are. Notation: ``recall`` is the share of P predicted positive,
+``q`` that of a marginal sample (P and U together in the one-sample setting, U in the two-sample one).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scorers for scikit-learn's searches that need no negatives: every criterion of the benchmark, and corrected metrics."""
+"""Scorers for scikit-learn's searches that need no negatives: the benchmark's criteria, and corrected metrics."""
 
 from __future__ import annotations
 

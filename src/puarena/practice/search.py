@@ -43,7 +43,8 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         to a list of values, a scipy distribution (anything with ``rvs``) or a ``Choice`` or ``LogUniform``. Default:
         the benchmark's rule, its learning rates (meant for 20,000 steps) up to ten times higher for fewer steps.
     criterion : str, default="pa"
-        A criterion of ``puarena list criteria`` that needs no true label, by which checkpoints and configurations are chosen.
+        A criterion of ``puarena list criteria`` that needs no true label, by which checkpoints and configurations are
+        chosen.
     random_state : int, RandomState or None, default=None
         Decides the configurations; the estimator's own decides the split and the training.
     verbose : int, default=0
