@@ -26,4 +26,5 @@ def table(n: int = 400, prior: float = 0.5, labeled: float = 0.5, seed: int = 0,
 
 def quick(algorithm: str = "nnpu", **params) -> PUClassifier:
     """A classifier that trains in a moment."""
-    return PUClassifier(algorithm, **{"prior": 0.5, "steps": 60, "batch_size": 32, "random_state": 0, **params})
+    given = {"prior": 0.5, "steps": 60, "batch_size": 32, "members": 1, "random_state": 0, **params}
+    return PUClassifier(algorithm, **given)

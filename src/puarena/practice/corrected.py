@@ -18,10 +18,13 @@ from puarena.metrics import Counts
 Floats = npt.NDArray[np.float64]
 
 
-def counts(p: Floats, u: Floats, prior: float, one_sample: bool, cuts: Floats | float = 0.0) -> Counts:
-    """How many of P and of U score at or above each cut."""
+def counts(
+    p: Floats, u: Floats, prior: float, one_sample: bool, cuts: Floats | float = 0.0, rate: float | None = None
+) -> Counts:
+    """How many of P and of U score at or above each cut; ``rate``: the share of P in the data these are a part of."""
     above = [len(side) - np.searchsorted(np.sort(side), cuts) for side in (p, u)]
-    return Counts(above[0], len(p), above[1], len(u), prior, np.bool_(one_sample))
+    times = 1.0 if rate is None else rate / (1 - rate) * len(u) / len(p)  # how often P counts
+    return Counts(above[0] * times, len(p) * times, above[1], len(u), prior, np.bool_(one_sample))
 
 
 def proxy_auc(p: Floats, u: Floats) -> float:

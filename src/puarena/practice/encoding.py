@@ -1,8 +1,8 @@
 """Tables as they are into numbers: missing values, categories, bools; pandas, polars or a matrix.
 
 Two forms of the same rows. *Dense*, for linear models and networks: a missing number becomes the column's median and
-sets an indicator, a category becomes one column per frequent value. *Tree*, for trees: a missing number stays missing, a
-category becomes the number of its value.
+sets an indicator, a category becomes one column per frequent value. *Tree*, for trees: a missing number stays
+missing, a category becomes the number of its value.
 """
 
 from __future__ import annotations
@@ -93,6 +93,11 @@ class TableEncoder:
                 place = {value: float(at) for at, value in enumerate(column.values)}
                 parts.append(np.array([place.get(value, np.nan) for value in values]))
         return np.column_stack(parts)
+
+    @property
+    def width(self) -> int:
+        """Columns of the dense form."""
+        return sum(1 + c.gaps if c.values is None else len(c.values) for c in self.columns)
 
     def _same(self, X: Any) -> list[tuple[str, Any]]:
         """The columns of a table, of the kinds that were fitted."""

@@ -33,11 +33,13 @@ def practical(name: str) -> metrics.Criterion:
     return found
 
 
-def criterion_value(name: str, p: Floats, u: Floats, prior: float, one_sample: bool) -> float:
+def criterion_value(
+    name: str, p: Floats, u: Floats, prior: float, one_sample: bool, rate: float | None = None
+) -> float:
     """A criterion of decisions (positive at or above zero) on P and U."""
     found = practical(name)
     if found.needs == "counts":
-        return float(found.compute(corrected.counts(p, u, prior, one_sample)))
+        return float(found.compute(corrected.counts(p, u, prior, one_sample, rate=rate)))
     import torch
 
     return float(found.compute(*(torch.from_numpy(np.array(side, np.float64)) for side in (p, u))))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from puarena import algorithms
 from puarena.algorithms.core import configurations
-from puarena.errors import nearest
-from puarena.practice.estimator import PUClassifier
+from puarena.errors import UserError, nearest
+from puarena.practice.estimator import AUTO, ENSEMBLE, PUClassifier
 from puarena.practice.scoring import PRACTICAL
 from puarena.practice.training import Candidate, Trained
 
@@ -32,8 +34,9 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : PUClassifier, optional
-        Whose parameters the configurations start from. Default: ``PUClassifier()``.
+    estimator : PUClassifier or Pipeline, optional
+        Whose parameters the configurations start from; in a pipeline it is the last step, and the steps before it are
+        fitted once. Default: ``PUClassifier("nnpu")``, which is also what ``"auto"`` means here.
     algorithms : sequence of str, optional
         Algorithms to compare. Default: the estimator's.
     n_iter : int, default=10
@@ -56,6 +59,8 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The winner, fitted; ``predict`` and the like are its own.
     best_params_, best_score_, best_index_ : dict, float, int
         The winner's parameters, its criterion, and its place in ``results_``.
+    prior_, prior_interval_ : float, tuple of float
+        The prior that all configurations were trained with.
     results_ : list of dict
         For every configuration ``params``, ``algorithm``, the criteria, ``step``, ``status`` and ``rank``.
 
@@ -73,7 +78,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "estimator": [PUClassifier, None],
+        "estimator": [HasMethods(["fit", "predict"]), None],
         "algorithms": ["array-like", None],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "space": [dict, None],
@@ -84,7 +89,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: PUClassifier | None = None,
+        estimator: Any = None,
         *,
         algorithms: Sequence[str] | None = None,
         n_iter: int = 10,
@@ -104,20 +109,27 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = True
         return tags
 
     def fit(self, X: Any, y: Any) -> PUSearch:
         """Train all configurations on the same split and keep the best; ``X`` and ``y`` as for ``PUClassifier``."""
         self._validate_params()
-        base = PUClassifier() if self.estimator is None else clone(self.estimator)
-        base.set_params(selection=self.criterion)
+        whole = PUClassifier() if self.estimator is None else clone(self.estimator)
+        base = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
+        if not isinstance(base, PUClassifier):
+            raise ValueError(f"PUSearch needs a PUClassifier, alone or as the last step, not {type(base).__name__}.")
+        if base.algorithm == AUTO:
+            base.set_params(algorithm=ENSEMBLE)
+        base.set_params(selection=self.criterion, members=1)
         names = [base.algorithm] if self.algorithms is None else list(self.algorithms)
         if not names:
             raise ValueError("algorithms is empty; name at least one, or leave it out.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         wanted = [(name, params) for name in names for params in self._configurations(base, name, seed)]
-        data, labeled = base._prepare(X, y)
-        prior = base._prior(data, labeled)
+        inner = whole[:-1].fit_transform(X, y) if whole is not base else X
+        table = base._table(inner, y)
+        data = base._prepare(table)
         groups: dict[tuple[str, int], list[int]] = {}
         for at, (name, params) in enumerate(wanted):
             groups.setdefault((name, params["batch_size"]), []).append(at)
@@ -125,20 +137,21 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for (name, batch_size), members in groups.items():
             form = base._registered(name)
             runs = [
-                Candidate(form, prior, wanted[at][1]["lr"], wanted[at][1]["momentum"], wanted[at][1]["hyper"])
+                Candidate(form, table.prior, wanted[at][1]["lr"], wanted[at][1]["momentum"], wanted[at][1]["hyper"])
                 for at in members
             ]
-            trained.update(zip(members, base._train(data, runs, batch_size), strict=True))
+            trained.update(zip(members, base._train(data, runs, batch_size=batch_size), strict=True))
         self.results_ = self._results(wanted, trained)
         self.best_index_ = next(at for at, row in enumerate(self.results_) if row["rank"] == 1)
         best = self.results_[self.best_index_]
         if not np.isfinite(best[self.criterion]):
             raise ValueError("every configuration diverged; search smaller learning rates (space={'lr': …}).")
         self.best_params_, self.best_score_ = best["params"], best[self.criterion]
-        self.best_estimator_ = base.set_params(**best["params"])._adopt(data, trained[self.best_index_])
-        self.classes_, self.n_features_in_ = base.classes_, base.n_features_in_
-        if hasattr(base, "feature_names_in_"):
-            self.feature_names_in_ = base.feature_names_in_
+        base.set_params(**best["params"])._adopt(table, data, trained[self.best_index_])
+        self.best_estimator_, self.prior_, self.prior_interval_ = whole, base.prior_, base.prior_interval_
+        self.classes_, self.n_features_in_ = whole.classes_, whole.n_features_in_
+        if hasattr(whole, "feature_names_in_"):
+            self.feature_names_in_ = whole.feature_names_in_
         if self.verbose:
             print(self.table())
         return self
@@ -227,6 +240,16 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return the best estimator's probabilities."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the best classifier to a folder; a pipeline around it is not ours to write."""
+        check_is_fitted(self)
+        if not isinstance(self.best_estimator_, PUClassifier):
+            raise UserError(
+                "the steps of a pipeline before the PUClassifier cannot be written without pickle; save the last step: "
+                "search.best_estimator_[-1].save(path)"
+            )
+        return self.best_estimator_.save(path)
 
 
 def _sample(distribution: Any, rng: np.random.RandomState) -> Any:

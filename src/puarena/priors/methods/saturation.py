@@ -44,10 +44,15 @@ def distribution(p: Floats, u: Floats) -> Floats:
     slopes = np.exp(SLOPES)[:, None]
     curve = Curve.of(p, u)
     evidence = TEMPER * curve.likelihood(slopes, curve.intercepts(slopes, SHARES[None]), SHARES[None])
-    evidence -= 0.5 * ((SLOPES[:, None] - SLOPE_CENTER) / SLOPE_SPREAD) ** 2
+    evidence += slope_prior()[:, None]
     evidence -= 0.5 * ((logit(SHARES) - SHARE_CENTER) / SHARE_SPREAD) ** 2
     weight = np.exp(evidence - evidence.max()).sum(0)
     return np.asarray(weight / weight.sum())
+
+
+def slope_prior() -> Floats:
+    """The logarithm of the prior density of ``SLOPES``."""
+    return -0.5 * ((SLOPES - SLOPE_CENTER) / SLOPE_SPREAD) ** 2
 
 
 def interval(samples: list[Sample], level: float = 0.95) -> tuple[float, float]:
