@@ -13,9 +13,9 @@ from puarena.errors import UserError
 __version__ = "0.2.0"
 
 _HOMES = {
-    "run": ("puarena.bench.execute", "run"),
+    "run": ("puarena.bench.run", "run"),
     "Spec": ("puarena.bench.spec", "Spec"),
-    "load": ("puarena.report.select", "load"),
+    "load": ("puarena.report.sources", "load"),
     "table": ("puarena.report.table", "table"),
     "PUClassifier": ("puarena.practice.estimator", "PUClassifier"),
     "PUSearch": ("puarena.practice.search", "PUSearch"),
@@ -32,14 +32,14 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from puarena.bench.execute import run
+    from puarena.bench.run import run
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.saving import load_model
     from puarena.practice.scoring import PUScorer, proxy_accuracy, proxy_auc
     from puarena.practice.search import PUSearch
     from puarena.practice.splits import PUShuffleSplit, PUStratifiedKFold
-    from puarena.report.select import load
+    from puarena.report.sources import load
     from puarena.report.table import table
 
 

@@ -24,7 +24,7 @@ import torch
 
 import puarena
 from puarena import algorithms, data, fleet
-from puarena.bench.duration import Shape, made_up
+from puarena.bench.duration import Shape, synthetic
 from puarena.errors import UserError
 
 SHAPES = {16: Shape((16,), 3900, 9100, 2000, 64, "mlp"), 256: Shape((256,), 1200, 2800, 2000, 64, "mlp")}
@@ -70,7 +70,7 @@ def measure(
             rates: dict[tuple[int, bool], list[float]] = {way: [] for way in ways}
             if baseline is not None:
                 rates[0, False] = []
-            x, rows = made_up(_shape(width, batch_size), max(runs))
+            x, rows = synthetic(_shape(width, batch_size), max(runs))
             for _ in range(ROUNDS):
                 for way in ways:
                     rates[way].append(
@@ -151,7 +151,7 @@ def measure_images(
 ) -> ImageSpeed:
     """Measure nnPU on made-up images, with and without its view; ``sizes``: steps from record to record, and data."""
     steps, shape = sizes or CIFAR10[device]
-    x, rows = made_up(shape, runs)
+    x, rows = synthetic(shape, runs)
     segment, record, gigabytes = {}, {}, 0.0
     views = data.info("cifar10").views_of("")
     for weak in (None, views.weak):

@@ -13,7 +13,7 @@ from puarena.algorithms import Batch
 from puarena.algorithms.holistic_pu import DECAY, two_views
 from puarena.algorithms.p3mix import CLIP, EARLY, POOL
 from puarena.fleet import Fleet, FleetConfig
-from puarena.networks import MLP
+from puarena.networks.mlp import MLP
 from toys import rows, toy
 
 NAMES = ["count-loss", "glws", "p3mix-e", "p3mix-c", "holistic-pu"]
@@ -272,7 +272,7 @@ def test_the_released_schedules_of_holistic_pu():
 
 
 def test_views_of_a_batch_pass_together():
-    network = MLP(torch.tensor([1, 2]), 3, hidden=5)
+    network = MLP(torch.tensor([1, 2]), (3,), hidden=5)
     x, strong = torch.randn(2, 7, 3), torch.randn(2, 7, 3)
     i_p, i_u = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)
     for view in (strong, x, None):

@@ -89,23 +89,23 @@ def test_fixed_hyperparameters():
 def test_fleets_hold_what_has_equal_shapes():
     plan = plan_of(cases=[1, 2], algorithms=["upu", "upu-c", "nnpu"], configs=4)
     fleets = group(plan.runs, 64)
-    assert sorted(run.run_id for stack in fleets for run in stack.runs) == sorted(plan.run_ids)
-    upu = [stack for stack in fleets if stack.first.algorithm.startswith("upu")]
+    assert sorted(run.run_id for fleet in fleets for run in fleet.runs) == sorted(plan.run_ids)
+    upu = [fleet for fleet in fleets if fleet.first.algorithm.startswith("upu")]
     assert len(upu) == len({run.batch_size for run in plan.runs})
-    for stack in upu:  # both cases, all splits, plain and calibrated travel together
-        assert {run.algorithm for run in stack.runs} == {"upu", "upu-c"}
-        assert {run.problem.case for run in stack.runs} == {1, 2}
-        assert len({run.batch_size for run in stack.runs}) == 1
-    assert [stack.fleet_id for stack in fleets] == [stack.fleet_id for stack in group(plan.runs, 64)]
-    assert sum(stack.steps for stack in fleets) == 20 * len(plan.runs)
+    for fleet in upu:  # both cases, all splits, plain and calibrated travel together
+        assert {run.algorithm for run in fleet.runs} == {"upu", "upu-c"}
+        assert {run.problem.case for run in fleet.runs} == {1, 2}
+        assert len({run.batch_size for run in fleet.runs}) == 1
+    assert [fleet.fleet_id for fleet in fleets] == [fleet.fleet_id for fleet in group(plan.runs, 64)]
+    assert sum(fleet.steps for fleet in fleets) == 20 * len(plan.runs)
 
 
 def test_two_sample_cases_have_their_own_fleets():
     fleets = group(plan_of(cases=[1, 2], settings=["ts"], algorithms=["upu"]).runs, 64)
-    assert all(len({run.problem.case for run in stack.runs}) == 1 for stack in fleets)
+    assert all(len({run.problem.case for run in fleet.runs}) == 1 for fleet in fleets)
 
 
 def test_fleets_are_capped_evenly():
     plan = plan_of(algorithms=["upu"], configs=1, splits=10)
-    assert [len(stack.runs) for stack in group(plan.runs, 4)] == [3, 3, 4]
-    assert [len(stack.runs) for stack in group(plan.runs, 10)] == [10]
+    assert [len(fleet.runs) for fleet in group(plan.runs, 4)] == [3, 3, 4]
+    assert [len(fleet.runs) for fleet in group(plan.runs, 10)] == [10]

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import puarena
 from puarena import fleet
-from puarena.bench import execute
-from puarena.bench.executors import workers
-from puarena.bench.plan import make_plan
+from puarena.bench import executors
+from puarena.bench.device import choose_device
+from puarena.bench.executors.processes import available_cores, side_by_side
+from puarena.bench.executors.streams import Streams
+from puarena.bench.plan import group, make_plan
 from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
+from puarena.bench.status import standing
 from puarena.errors import UserError
+from puarena.metrics import CRITERIA, METRICS
 from puarena.store import COLUMNS, open_store
 
 SPEC = Spec(
@@ -60,10 +67,12 @@ def breaking(error: BaseException, at: int):
 def test_rows_of_the_store(tmp_path):
     watch = Watch()
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", progress=watch)
-    assert (outcome.planned, outcome.found, outcome.computed, outcome.failures) == (12, 0, 12, [])
+    assert (outcome.planned, outcome.stored, outcome.computed, outcome.failures) == (12, 0, 12, [])
     assert (watch.runs_done, watch.fleets_done, watch.steps_done) == (12, 4, 12 * 20)
     frame = puarena.load(tmp_path).df()
-    assert list(frame.columns) == list(COLUMNS)
+    values = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
+    sizes = ["val_positive_p", "val_positive_u", "val_size_p", "val_size_u"]
+    assert set(frame.columns) == {*COLUMNS, *values, *sizes}
     assert len(frame) == ROWS
     assert set(frame["run"]) == set(make_plan(SPEC).run_ids)
     assert set(frame["step"]) == {10, 20}
@@ -72,7 +81,15 @@ def test_rows_of_the_store(tmp_path):
     assert set(frame["status"]) == {"ok"}
     assert (frame.groupby("run")["seconds"].diff().dropna() > 0).all()
     assert json.loads(frame["hyper"].iloc[0])["momentum"] == 0.9
-    assert np.isfinite(frame[[name for name in COLUMNS if name.startswith(("test_", "val_"))]].to_numpy()).all()
+    assert np.isfinite(frame[[*values, *sizes]].to_numpy()).all()
+    facts = frame.drop_duplicates("algorithm").set_index("algorithm")
+    assert facts["base"].to_dict() == {"upu": "upu", "upu-c": "upu", "pn-naive": "pn-naive"}
+    assert facts["calibrated"].to_dict() == {"upu": False, "upu-c": True, "pn-naive": False}
+    assert facts["frame"].to_dict() == {"upu": False, "upu-c": False, "pn-naive": True}
+    for name, value in {"profile": "definition", "variant": "", "supervised": False, "labelling": "scar"}.items():
+        assert set(frame[name]) == {value}
+    assert (set(frame["prior_source"]), set(frame["prior_used"])) == ({"true"}, {0.5})
+    assert set(frame["precision"]) == {"float32"}
     assert set(frame["version"]) == {puarena.__version__}
     table = puarena.table(tmp_path)
     assert {row.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}
@@ -88,11 +105,11 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     store = open_store(broken)
     done = store.done_runs()
     assert 0 < len(done) < 12
-    assert store.status(make_plan(SPEC).run_ids)["missing"] == 12 - len(done)
+    assert standing(store).counts["missing"] == 12 - len(done)
     before = {shard: shard.stat().st_mtime_ns for shard in store.shards()}
 
     outcome = puarena.run(SPEC, out=broken, device="cpu")
-    assert (outcome.found, outcome.computed) == (len(done), 12 - len(done))
+    assert (outcome.stored, outcome.computed) == (len(done), 12 - len(done))
     assert all(shard.stat().st_mtime_ns == time for shard, time in before.items())
     a, b = (
         puarena.load(path).df().sort_values(["run", "step"]).reset_index(drop=True)[["run", "step", "test_auc"]]
@@ -114,11 +131,11 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     lost = outcome.failures[0].runs
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
-    store, planned = open_store(tmp_path), make_plan(SPEC).run_ids
-    assert store.status(planned) == {"planned": 12, "done": 12 - lost, "failed": lost, "missing": 0}
+    store = open_store(tmp_path)
+    assert standing(store).counts == {"planned": 12, "done": 12 - lost, "diverged": 0, "failed": lost, "missing": 0}
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
     assert (outcome.computed, outcome.failures) == (lost, [])
-    assert store.status(planned)["done"] == 12
+    assert standing(store).counts["done"] == 12
     assert store.failures() == []
 
 
@@ -151,13 +168,13 @@ def test_bad_data_is_known_before_anything_is_trained(tmp_path):
 
 
 def test_devices():
-    assert execute.choose_device("cpu") == "cpu"
+    assert choose_device("cpu") == "cpu"
     with pytest.raises(UserError, match="tpu"):
-        execute.choose_device("tpu")
-    if not execute.torch.cuda.is_available():
-        assert execute.choose_device("auto") == "cpu"
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        assert choose_device("auto") == "cpu"
         with pytest.raises(UserError, match="no CUDA device"):
-            execute.choose_device("cuda")
+            choose_device("cuda")
 
 
 def test_a_users_table_from_yaml(tmp_path):
@@ -219,43 +236,85 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
     outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
     assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
-    assert open_store(tmp_path / "out").status(make_plan(spec).run_ids)["done"] == 4
+    assert standing(open_store(tmp_path / "out")).counts["done"] == 4
 
 
 def test_the_process_that_only_passes_news_on_is_light():
-    code = f"import sys, {workers.end_with_parent.__module__}; sys.exit('torch' in sys.modules)"
+    code = "import sys, puarena.bench.executors.orphan; sys.exit('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
-def test_workers():
-    from puarena.bench.executors.workers import available_cores, choose_workers
-    from puarena.bench.plan import group
-
+def test_an_executor_is_chosen():
     small = group(make_plan(SPEC).runs, 64)
     large = group(make_plan(SPEC.override(steps=20_000)).runs, 64)
-    assert choose_workers(None, small, "cpu") == 1
-    assert choose_workers(None, large, "cpu") == min(available_cores(), len(large))
-    assert choose_workers(3, small, "cpu") == 3
+    assert executors.choose("cpu", None, small).name == "inline"
+    assert executors.choose("cpu", 3, small).name == "processes"
+    assert executors.choose("cpu", 3, small[:1]).name == "inline"
+    assert executors.choose("cpu", 3, []).name == "inline"
+    assert executors.choose("cpu", None, large).name == ("processes" if available_cores() > 1 else "inline")
+    assert executors.choose("cuda", None, small).name == "streams"
+    assert executors.choose("cpu", None, small, "processes").name == "processes"
+    with pytest.raises(UserError, match=r"executor for the device cpu 'streams'.*inline"):
+        executors.choose("cpu", None, small, "streams")
     with pytest.raises(UserError, match="workers is 0"):
-        choose_workers(0, small, "cpu")
+        executors.choose("cpu", 0, small)
+    assert (side_by_side(None, small), side_by_side(3, small), side_by_side(9, small)) == (1, 3, len(small))
+    assert side_by_side(None, large) == min(available_cores(), len(large))
+
+
+def test_durations_of_executors():
+    fleets = group(make_plan(SPEC).runs, 64)
+    seconds = [1.0, 5.0, 2.0, 3.0]
+    assert executors.choose("cpu", 1, fleets).duration(fleets, seconds) == 11
+    assert executors.choose("cpu", 2, fleets).duration(fleets, seconds) == 4 + 6
+    assert executors.choose("cuda", None, fleets).duration(fleets, seconds) == 5.5
+
+
+EXECUTOR = """
+from puarena.bench.executors.inline import Inline
+
+class Backwards(Inline):
+    name = "backwards"
+
+    def train(self, fleets, job, news):
+        yield from super().train(fleets[::-1], job, news)
+"""
+
+
+def test_an_executor_is_one_file(tmp_path, monkeypatch):
+    (tmp_path / "backwards.py").write_text(EXECUTOR)
+    monkeypatch.setattr(executors, "__path__", [*executors.__path__, str(tmp_path)])
+    forwards, backwards = Watch(), Watch()
+    puarena.run(SPEC, out=tmp_path / "a", device="cpu", progress=forwards)
+    outcome = puarena.run(SPEC, out=tmp_path / "b", device="cpu", progress=backwards, engine="backwards")
+    assert (outcome.computed, outcome.failures) == (12, [])
+    assert len(forwards.seen) > 1
+    assert backwards.seen == forwards.seen[::-1]
+
+
+def test_whoever_trains_a_fleet_stores_it(tmp_path):
+    """A driver that ends when a fleet was trained, and before it has heard of that, loses nothing."""
+
+    class Deaf(Progress):
+        def fleet_ends(self, fleet, failure=None):
+            raise KeyboardInterrupt
+
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        with pytest.raises(KeyboardInterrupt):
+            puarena.run(SPEC, out=out, device="cpu", workers=workers, progress=Deaf())
+        assert open_store(out).done_runs()
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once):
     """Streams are stood in for, so that what happens on out-of-memory is tested without a GPU."""
-    import contextlib
-    import weakref
-
-    import torch
-
-    from puarena.bench.plan import group
-
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     fleets = group(make_plan(SPEC).runs, 64)
-    tried, news, alive = [], [], weakref.WeakSet()
+    tried, stored, news, alive = [], [], [], weakref.WeakSet()
 
     class Large:
         """What a fleet has in memory, and as a fleet it refers to itself."""
@@ -263,23 +322,26 @@ def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once)
         def __init__(self):
             self.me = self
 
-    def trainer(stack):
-        tried.append(len(stack.runs))
-        mine = Large()
-        alive.add(mine)
-        assert len(alive) <= at_once, "what another fleet had is let go of"
-        yield 1
-        if len(stack.runs) > 2:
-            raise torch.cuda.OutOfMemoryError("too large")
-        if stack.runs[0].algorithm == "pn-naive" and stack.runs[0].config == 1:
-            raise RuntimeError("boom")
-        return [run.run_id for run in stack.runs]
+    class Job:
+        def work(self, fleet, in_flight):
+            assert in_flight == at_once
+            tried.append(len(fleet.runs))
+            memory = Large()
+            alive.add(memory)
+            assert len(alive) <= at_once, "what another fleet had is let go of"
+            yield 1
+            if len(fleet.runs) > 2:
+                raise torch.cuda.OutOfMemoryError("too large")
+            if fleet.runs[0].algorithm == "pn-naive" and fleet.runs[0].config == 1:
+                raise RuntimeError("boom")
+            stored.extend(run.run_id for run in fleet.runs)
 
-    ended = list(workers.on_streams(fleets, trainer, lambda stack, done: news.append(done), at_once))
+    ended = list(Streams(at_once).train(fleets, Job(), lambda fleet, done: news.append(done)))
     assert max(tried) > 2, "the test must have something to halve"
-    done = [run for _, result in ended if isinstance(result, list) for run in result]
-    failed = [run.run_id for stack, result in ended if isinstance(result, RuntimeError) for run in stack.runs]
-    assert sorted([*done, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
+    failed = [run.run_id for each in ended if each.error for run in each.fleet.runs]
+    assert {str(each.error) for each in ended if each.error} == {"boom"}
+    assert sorted([*stored, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
+    assert sorted(run.run_id for each in ended for run in each.fleet.runs) == sorted(make_plan(SPEC).run_ids)
     assert failed
-    assert all(len(stack.runs) <= 2 for stack, _ in ended)
+    assert all(len(each.fleet.runs) <= 2 for each in ended)
     assert len(news) == len(tried)

@@ -24,8 +24,8 @@ def small(**values) -> Spec:
         ({"problems": [{"dataset": "digits", "priors": [0.3, 1]}]}, ["class prior", "between 0 and 1"]),
         ({"problems": [{"dataset": "digits", "priors": 0}]}, ["class prior"]),
         (
-            {"problems": [{"dataset": "digits", "settings": ["so"]}]},
-            ["'settings' of problem 1", "'so'; did you mean 'os'"],
+            {"problems": [{"dataset": "digits", "settings": ["one_sample"]}]},
+            ["'settings' of problem 1", "unknown setting 'one_sample'; did you mean 'one-sample'"],
         ),
         ({"problems": [{"cases": [1]}]}, ["dataset", "missing"]),
         ({"problems": []}, ["problems"]),

@@ -65,20 +65,22 @@ def test_run_and_store(tmp_path, monkeypatch):
     assert not outcome.failures
     assert calls == ["tice"] * 2  # one per setting, shared by the algorithms
     frame = puarena.load(tmp_path / "both").df()
-    assert set(frame["profile"]) == {"definition", "definition+tice"}
+    assert set(frame["profile"]) == {"definition"}
+    assert set(frame["prior_source"]) == {"true", "tice"}
+    true, estimated_by = frame["prior_source"] == "true", frame["prior_source"] == "tice"
     assert set(frame["prior"]) == {0.5}  # of the problem: the rows are compared there
-    used = frame["hyper"].map(lambda text: json.loads(text).get("prior_used"))
-    assert used[frame["profile"] == "definition"].isna().all()
-    mine = used[frame["profile"] == "definition+tice"]
-    assert ((mine > 0.2) & (mine < 0.8)).all()
-    assert mine.nunique() == 2
+    assert set(frame["prior_used"][true]) == {0.5}
+    estimates = frame["prior_used"][estimated_by]
+    assert ((estimates > 0.2) & (estimates < 0.8)).all()
+    assert estimates.nunique() == 2
+    assert not frame["hyper"].str.contains("prior").any()
 
     puarena.run(Spec(**GIVEN), out=tmp_path / "plain", device="cpu", workers=1)
     plain = puarena.load(tmp_path / "plain").df().set_index(["run", "step"]).sort_index()
-    same = frame[frame["profile"] == "definition"].set_index(["run", "step"]).sort_index()
+    same = frame[true].set_index(["run", "step"]).sort_index()
     for name in ("loss", "test_auc", "val_pa", "prior", "hyper"):
         assert plain[name].equals(same[name]) or np.allclose(plain[name], same[name], rtol=1e-4, atol=1e-5)
-    other = frame[frame["profile"] != "definition"]
+    other = frame[estimated_by]
     assert not np.allclose(other["val_pa"].to_numpy(), same["val_pa"].to_numpy())
 
     labels = [row.label for row in puarena.table(tmp_path / "both")[0].rows]

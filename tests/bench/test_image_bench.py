@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from types import SimpleNamespace
@@ -9,13 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data, fleet
-from puarena.bench import duration, execute, listing, suites
-from puarena.bench.executors import workers
-from puarena.bench.plan import group, make_plan, max_runs
+from puarena import data, fleet, networks
+from puarena.bench import duration, listing, suites
+from puarena.bench.executors import processes, streams
+from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
 from puarena.cli import app
 from puarena.data import Dataset, DatasetInfo, Views, registry
@@ -91,8 +93,8 @@ def test_label_shift_has_an_image_part_that_can_be_left_out():
 
 def test_a_residual_network_is_for_images():
     plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1))
-    networks = {run.problem.dataset: run.network for run in plan.runs}
-    assert networks == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
+    trained = {run.problem.dataset: run.network for run in plan.runs}
+    assert trained == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
     assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
     flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
     assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
@@ -104,7 +106,7 @@ def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
     spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
     assert make_plan(spec).notes == ()
     tables = make_plan(spec.override(datasets=["letter"]))
-    assert tables.notes == ("bf16 is for residual networks: nothing here has one, everything is float32",)
+    assert tables.notes == ("no network here computes in bf16: everything is float32",)
 
 
 def test_precision_is_about_residual_networks_only():
@@ -137,7 +139,6 @@ def test_what_takes_hours_on_images_is_said():
 
 
 def test_fleet_sizes_by_device_and_network():
-    assert (max_runs("cpu", "mlp"), max_runs("cuda", "mlp")) == (64, 256)
     many = {"algorithms": ["nnpu"], "configs": 1, "splits": 160}
     runs = make_plan(suites.get("paper").override(**many)).runs + make_plan(images(network="resnet34", **many)).runs
     for device, limits in (
@@ -145,32 +146,44 @@ def test_fleet_sizes_by_device_and_network():
         ("cuda", {"mlp": 320, "resnet32": 32, "resnet34": 8}),
     ):
         largest: dict[str, int] = {}
-        for stack in group(runs, None, device):
-            largest[stack.first.network] = max(largest.get(stack.first.network, 0), len(stack.runs))
+        for each in group(runs, None, device):
+            largest[each.first.network] = max(largest.get(each.first.network, 0), len(each.runs))
         assert largest == limits | ({"mlp": 160} if device == "cuda" else {})  # 320 runs: two fleets of 256 at most
-    assert {len(stack.runs) for stack in group(runs, 10, "cuda")} == {10}
+    assert {len(fleet.runs) for fleet in group(runs, 10, "cuda")} == {10}
 
 
 def test_precisions_do_not_share_a_fleet():
     runs = make_plan(images(algorithms=["nnpu"], configs=1)).runs
     mixed = [dataclasses.replace(run, precision="bf16") if run.split == 0 else run for run in runs]
-    assert all(len({run.precision for run in stack.runs}) == 1 for stack in group(mixed, 64))
+    assert all(len({run.precision for run in fleet.runs}) == 1 for fleet in group(mixed, 64))
 
 
 def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
     fleets = group(make_plan(suites.get("paper").override(algorithms=["nnpu"], configs=1)).runs, device="cuda")
-    called = []
-    monkeypatch.setattr(workers, "on_streams", lambda stacks, trainer, news, at_once: called.append((stacks, at_once)))
-    monkeypatch.setattr(execute, "chain", lambda *parts: parts)
-    live = SimpleNamespace(news=None)
-    for wanted, expected in ((None, (workers.STREAMS, 1)), (3, (3, 3))):
-        called.clear()
-        execute._train_all(fleets, None, None, None, execute.Settings("cuda", place=None, workers=wanted), live)
-        (first, a), (last, b) = called
-        assert (a, b) == expected
-        assert {stack.first.network for stack in first} == {"mlp"}
-        assert {stack.first.network for stack in last} == {"resnet32"}
-        assert len(first) + len(last) == len(fleets)
+    monkeypatch.setattr(torch.cuda, "Stream", object)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(streams, "STREAMS", 2)
+    kinds = ("mlp", "resnet32")
+    assert all(sum(fleet.first.network == kind for fleet in fleets) > 1 for kind in kinds)
+    for wanted, expected in ((None, {"mlp": 2, "resnet32": 1}), (1, {"mlp": 1, "resnet32": 1})):
+        order, in_flight, most = [], [], dict.fromkeys(kinds, 0)
+
+        def work(fleet, sharing, order=order, in_flight=in_flight, most=most, expected=expected):
+            kind = fleet.first.network
+            assert sharing == expected[kind]
+            order.append(kind)
+            in_flight.append(kind)
+            most[kind] = max(most[kind], len(in_flight))
+            assert set(in_flight) == {kind}, "each kind apart"
+            yield 1
+            in_flight.remove(kind)
+
+        job = SimpleNamespace(work=work)
+        ended = list(streams.Streams(wanted).train(fleets, job, lambda fleet, done: None))
+        assert {each.fleet for each in ended} == set(fleets)
+        assert order == sorted(order), "those that fill the device come last"
+        assert most == expected
 
 
 # running
@@ -183,8 +196,7 @@ def test_run_and_store(tiny, tmp_path):
     trained, fitted = (frame[frame["algorithm"] == name] for name in ("nnpu", "biased-lr"))
     assert (set(trained["network"]), set(fitted["network"])) == ({"resnet32"}, {"mlp"})
     assert list(trained["step"]) == [1, 2]
-    assert json.loads(trained["hyper"].iloc[0])["precision"] == "bf16"
-    assert "precision" not in json.loads(fitted["hyper"].iloc[0])
+    assert (set(trained["precision"]), set(fitted["precision"])) == ({"bf16"}, {"float32"})
     assert fitted["test_accuracy"].item() > 0.9  # the classes differ in brightness
 
 
@@ -206,9 +218,9 @@ def test_an_estimated_prior_on_images(tiny, tmp_path):
     assert not outcome.failures
     frame = puarena.load(tmp_path).df()
     assert set(frame["network"]) == {"mlp"}
-    told = [json.loads(text)["prior_used"] for text in frame["hyper"]]
-    assert len(told) == 2
-    assert 0.3 < told[0] == told[1] < 0.8
+    priors = frame["prior_used"].tolist()
+    assert len(priors) == 2
+    assert 0.3 < priors[0] == priors[1] < 0.8
 
 
 def test_images_as_a_table(tiny):
@@ -262,10 +274,10 @@ def test_a_probe_trains_the_real_thing(monkeypatch):
 
 def test_cost_in_proportion(tiny):
     plan = make_plan(tiny_spec(steps=1000, record_every=100, hyper={"*": {"batch_size": 64}}, splits=4))
-    (stack,) = group(plan.runs, device="cpu")
+    (fleet,) = group(plan.runs, device="cpu")
     probed = duration.reduced(shape(), 4, "cpu")[0]
     speed = duration.Speed(start=0.0, step=1.0, record=1.0, runs=1, shape=probed)
-    seconds = duration._seconds(stack, shape(), speed) - duration.WRITING
+    seconds = duration._seconds(fleet, shape(), speed) - duration.WRITING
     expected = 4 * (1000 * 64 / probed.batch_size + 10 * (60 + 140 + 500) / probed.evaluated)
     assert seconds == pytest.approx(expected)
 
@@ -285,10 +297,10 @@ def test_estimate_without_files(device, monkeypatch):
     plan = make_plan(images(algorithms=["nnpu"], configs=1))
     found = duration.summarise(plan, device)
     assert [p.stored for p in probed] == [None, (3, 73, 73)]
-    runs, batch = duration.PROBED_IMAGES[device, "resnet32"]
+    runs, batch = networks.get("resnet32").probe[device]
     alone = 12 * 20_000 * 0.1 * 64 / batch / runs
-    at_once = 1 if device == "cuda" else min(workers.available_cores(), found["fleets"])
-    extra = found["fleets"] * duration.WRITING + duration.STARTING
+    at_once = 1 if device == "cuda" else min(processes.available_cores(), found["fleets"])
+    extra = found["fleets"] * duration.WRITING + processes.STARTING
     assert alone / at_once <= found["seconds"] <= alone / at_once * 1.5 + extra
     assert (found["runs"], found["steps"]) == (12, 12 * 20_000)
 
@@ -354,6 +366,7 @@ def test_page_and_figures_of_four_datasets(tmp_path):
 
 def test_label_shift_figure_of_images():
     from puarena.report.charts import label_shift
+
     from puarena.report.evidence import evidence
 
     parts = [

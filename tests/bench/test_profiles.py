@@ -9,10 +9,11 @@ import pytest
 
 import puarena
 from puarena import algorithms, catalogue, data
-from puarena.bench.execute import DataSource, make_row
 from puarena.bench.plan import make_plan
 from puarena.bench.profiles import PROFILES
+from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
+from puarena.bench.work import make_row
 
 SPEC = Spec(problems=[{"dataset": "digits"}], splits=2, configs=2, steps=20, record_every=10, warmup=10)
 

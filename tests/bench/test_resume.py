@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import puarena
-from puarena import fleet, networks
+from puarena import fleet
 from puarena.algorithms import Phase
 from puarena.bench import resume
 from puarena.bench.plan import make_plan
@@ -30,6 +31,7 @@ from puarena.cli import experiments
 from puarena.fleet import Fleet, FleetConfig, State, StateError
 from puarena.fleet.best import Best
 from puarena.fleet.checkpoint import made_by
+from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.store import open_store
 from toys import rows, toy
@@ -93,7 +95,7 @@ def test_lost_rows_stay_lost_and_seconds_go_on():
 
 def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
     x, data, hidden = toy()
-    some, config = rows("nnpu", 4, data, hidden), replace(CONFIG, keep="val_pa")
+    some, config = rows("nnpu", 4, data, hidden), replace(CONFIG, keep="pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (10, 40):
@@ -105,11 +107,11 @@ def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
 
 def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     """Of PUe, whose first network only evaluates in the second phase."""
-    monkeypatch.setitem(networks.RESIDUAL, "mlp", lambda *given, **how: ResNet(*given, ((1, 8), (1, 16)), **how))
+    monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))}))
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
     x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
-    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, keep="val_pa")
+    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, network="tiny", keep="pa")
     whole = Fleet(some, config, x)
     whole.train()
     for at in (3, 6):
@@ -124,7 +126,7 @@ def test_the_best_checkpoint_has_the_buffers_of_networks():
     x, data, hidden = toy()
     algorithm = Fleet(rows("nnpu", 2, data, hidden), CONFIG, x).algorithm
     algorithm.f.register_buffer("mean", torch.zeros(2, 3))
-    best = Best(algorithm, "val_pa")
+    best = Best(algorithm, "pa")
     for step, value in enumerate(([0.5, 0.5], [0.7, 0.3])):
         algorithm.f.mean.fill_(step + 1)
         best.offer(step, Phase(), torch.tensor(value, dtype=torch.float64), torch.tensor([False, False]))
@@ -311,20 +313,20 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
     content, store, runs = file.read_bytes(), open_store(tmp_path), make_plan(SPEC).runs
-    place = resume.Place(file.parent, store.spec_hash)
+    states_here = resume.StateFolder(file.parent, store.spec_hash, "cpu")
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata()
     for key in ("format", "puarena", "torch", "device", "spec"):
         save_file(load_file(file), file, marks | {key: "other"})
         said: list[str] = []
-        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert resume.interrupted_fleets(store, runs, states_here, None, said.append) == {}
         assert said == [f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"]
         assert not file.exists()
         file.write_bytes(content)
     for damaged in (b"", content[:100], content[:-100]):
         file.write_bytes(damaged)
         said = []
-        assert resume.interrupted(store, runs, place, "cpu", None, said.append) == {}
+        assert resume.interrupted_fleets(store, runs, states_here, None, said.append) == {}
         assert said == [f"'{file}' is damaged; its runs start anew"]
         assert not file.exists()
     file.write_bytes(content[:-100])
@@ -391,20 +393,21 @@ def test_states_are_rare(tmp_path):
     assert not (tmp_path / "progress").exists()
     with pytest.raises(puarena.UserError, match="every -1 seconds"):
         puarena.run(SPEC, tmp_path, device="cpu", checkpoint_every=-1)
-    assert experiments.run.__defaults__[-1] == resume.EVERY
+    assert inspect.signature(experiments.run).parameters["checkpoint_every"].default == resume.EVERY
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):
     from puarena.bench.status import standing
+    from puarena.bench.unite import unite
     from puarena.store.merge import merge
 
     go(tmp_path / "a", 8)
     store = open_store(tmp_path / "a")
     found = standing(store)
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
-    assert len(store.begun_runs()) == 2
+    assert len(store.runs_with_state()) == 2
     go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))
-    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", unite)
     assert not (tmp_path / "both" / "progress").exists()
     assert len(states(tmp_path / "a")) == 1
 

@@ -70,27 +70,45 @@ def test_tree(store: Store, plan: Plan) -> None:
     write(store, "c", nnpu[1:2], status="diverged at step 100")
     store.write_failure("d", nnpu[2:3], "RuntimeError: [red]boom[/red]")
     note(store, second[:3])
-    found = status.standing(store)
-    assert found.counts == {"planned": 16, "done": 4, "failed": 3, "missing": 9}
-    assert found.counts == store.status(plan.run_ids)
-    assert (found.count("running"), found.count("missing"), found.over) == (3, 6, False)
+    current = status.standing(store)
+    assert current.counts == {"planned": 16, "done": 6, "diverged": 2, "failed": 1, "missing": 9}
+    assert (current.count("running"), current.count("missing"), current.over) == (3, 6, False)
     lines = text_of(store).splitlines()
-    assert lines[0] == "planned 16  done 4  failed 3  missing 9  (3 of them running)"
-    assert lines[1].endswith("digits, case 1, OS, rate 0.3, prior 0.5: 4 of 8 done")
+    assert lines[0] == "planned 16  done 6 (2 diverged)  failed 1  missing 9 (3 of them running)"
+    assert lines[1].endswith("digits, case 1, OS, rate 0.3, prior 0.5: 6 of 8 done")
     assert lines[2].endswith("upu   4 of 4 done")
-    assert lines[3].endswith("nnpu  0 of 4 done, 3 failed, 1 missing")
+    assert lines[3].endswith("nnpu  2 of 4 done (2 diverged at steps 100 to 300), 1 failed, 1 missing")
     assert lines[4].endswith("failed: RuntimeError: [red]boom[/red]")
-    assert lines[5].endswith("failed: 2 x diverged at steps 100 to 300")
-    assert lines[6].endswith("digits, case 2, OS, rate 0.3, prior 0.5: 0 of 8 done")
-    assert lines[7].endswith("upu   0 of 4 done, 3 running, 1 missing")
-    assert lines[8].endswith("nnpu  0 of 4 done, 4 missing")
-    assert len(lines) == 9
+    assert lines[5].endswith("digits, case 2, OS, rate 0.3, prior 0.5: 0 of 8 done")
+    assert lines[6].endswith("upu   0 of 4 done, 3 running, 1 missing")
+    assert lines[7].endswith("nnpu  0 of 4 done, 4 missing")
+    assert len(lines) == 8
+
+
+def test_a_diverged_run_is_done(store: Store, plan: Plan) -> None:
+    """It is data; that it diverged is said in its own words and colour."""
+    write(store, "a", plan.run_ids[:1], status="diverged at step 300")
+    write(store, "b", plan.run_ids[1:])
+    current = status.standing(store)
+    assert current.counts == {"planned": 16, "done": 16, "diverged": 1, "failed": 0, "missing": 0}
+    assert current.over
+    assert "(1 diverged at step 300)" in text_of(store)
+    assert "failed 0" in text_of(store)
+    out = io.StringIO()
+    status.show(store, Console(file=out, width=100, force_terminal=True))
+    assert "\x1b[35m (1 diverged" in out.getvalue()
+
+
+def test_a_second_attempt_that_is_stored_is_done(store: Store, plan: Plan) -> None:
+    store.write_failure("old", plan.run_ids[:2], "boom")
+    write(store, "new", plan.run_ids[:1])
+    assert status.standing(store).counts == {"planned": 16, "done": 1, "diverged": 0, "failed": 1, "missing": 14}
 
 
 def test_reasons() -> None:
     assert status.grouped(["b", "a", "b"]) == ["2 x b", "a"]
-    assert status.grouped(["diverged at step 5"]) == ["diverged at step 5"]
     assert status.grouped([]) == []
+    assert status.grouped(list("aabcdefg")) == ["2 x a", "b", "c", "d", "e", "2 more reasons"]
 
 
 def test_a_failed_fleet_that_is_tried_again_is_running(store: Store, plan: Plan) -> None:
@@ -129,7 +147,7 @@ def test_a_run_tells_what_it_trains(tmp_path: Path) -> None:
 
     puarena.run(SPEC.override(algorithms=["upu"], cases=[1]), out=tmp_path, device="cpu", progress=Watch())
     assert seen
-    assert all(mine <= told for mine, told in seen)
+    assert all(fleet <= active for fleet, active in seen)
     assert beacon.running(tmp_path) == set()
     assert not list(tmp_path.glob(".*"))
 
@@ -146,10 +164,10 @@ def test_watch_ends_when_all_is_done(store: Store, plan: Plan) -> None:
     out = io.StringIO()
     later = threading.Timer(0.3, lambda: write(store, "b", plan.run_ids[10:]))
     later.start()
-    found = status.watch(store, every=0.05, console=Console(file=out, width=100, force_terminal=True))
+    current = status.watch(store, every=0.05, console=Console(file=out, width=100, force_terminal=True))
     later.join()
-    assert found.over
-    assert found.counts == {"planned": 16, "done": 16, "failed": 0, "missing": 0}
+    assert current.over
+    assert current.counts == {"planned": 16, "done": 16, "diverged": 0, "failed": 0, "missing": 0}
     assert "done 10" in out.getvalue()
     assert "done 16" in out.getvalue()
 
@@ -168,7 +186,7 @@ def test_command(store: Store, plan: Plan) -> None:
     write(store, "a", plan.run_ids[:10])
     note(store, plan.run_ids[10:11])
     done = CliRunner().invoke(app, ["status", str(store.path), "--json"])
-    assert json.loads(done.stdout) == {"planned": 16, "done": 10, "failed": 0, "missing": 6}
+    assert json.loads(done.stdout) == {"planned": 16, "done": 10, "diverged": 0, "failed": 0, "missing": 6}
     assert "planned 16  done 10" in CliRunner().invoke(app, ["status", str(store.path)]).stdout
     wrong = CliRunner().invoke(app, ["status", str(store.path / "no")])
     assert (wrong.exit_code, "there is no results folder" in wrong.stderr) == (2, True)

@@ -79,7 +79,7 @@ def test_plan():
 
 def test_whole_way(results, tmp_path):
     status = json.loads(call("status", results, "--json").stdout)
-    assert status == {"planned": 4, "done": 4, "failed": 0, "missing": 0}
+    assert status == {"planned": 4, "done": 4, "diverged": 0, "failed": 0, "missing": 0}
     assert "planned 4  done 4" in call("status", results).stdout
 
     again = call("run", "demo", *TINY, "--out", results, "--device", "cpu")
@@ -117,7 +117,7 @@ def test_demo(tmp_path, monkeypatch):
         (["run", "demo", "--rates", "a", "--out", "x"], ["--rates", "numbers"]),
         (["run", "demo", "--rates", "0.9", "--out", "x"], ["digits"]),
         (["run", "demo", "--cases", "7", "--out", "x"], ["case 7"]),
-        (["run", "demo", "--settings", "ost", "--out", "x"], ["ost", "os, ts"]),
+        (["run", "demo", "--settings", "ost", "--out", "x"], ["setting 'ost'", "'os'"]),
         (["run", "demo", "--splits", "0", "--out", "x"], ["splits"]),
         (["run", "demo", "--device", "gpu", "--out", "x"], ["gpu", "cuda"]),
         (["run", "demo", "--plugin", "none.py", "--out", "x"], ["none.py"]),

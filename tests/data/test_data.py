@@ -207,7 +207,7 @@ def test_files_of_a_named_folder(tmp_path, monkeypatch, place, by):
     folder = download.named_folder(tmp_path / "have" if by == "argument" else None)
     assert download.locate(info, info.files[0], folder) == path
     (status,) = download.verify(info, None if by == "environment" else folder)
-    assert (status.status, status.path, status.found) == ("ok", path, SHA)
+    assert (status.status, status.path, status.actual) == ("ok", path, SHA)
 
 
 def test_wrong_checksum_in_a_named_folder(tmp_path):
@@ -220,7 +220,7 @@ def test_wrong_checksum_in_a_named_folder(tmp_path):
     for part in (str(path), SHA, found, "delete it", "puarena data fetch made"):
         assert part in str(caught.value)
     (status,) = download.verify(info, tmp_path)
-    assert (status.status, status.expected, status.found) == ("wrong checksum", SHA, found)
+    assert (status.status, status.expected, status.actual) == ("wrong checksum", SHA, found)
     path.write_bytes(CONTENT)  # put right: the remembered checksum must not be believed
     assert download.locate(info, info.files[0], tmp_path) == path
 

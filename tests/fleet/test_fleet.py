@@ -14,8 +14,7 @@ from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.batches import Cycle
 from puarena.fleet.optim import RunSGD
 from puarena.fleet.steps import Stepper
-from puarena.networks import MLP
-from puarena.networks.mlp import split
+from puarena.networks.mlp import MLP, split
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=16, steps=60, record_every=20)
@@ -63,7 +62,7 @@ def test_a_small_set_gives_a_small_batch():
 def test_sgd_equals_torch():
     torch.manual_seed(0)
     for nesterov, decay in ((False, 0.0), (True, 5e-2)):
-        ours = MLP(torch.tensor([5, 6]), 3, hidden=7, dtype=torch.float64)
+        ours = MLP(torch.tensor([5, 6]), (3,), hidden=7, dtype=torch.float64)
         lr = torch.tensor([0.1, 0.02], dtype=torch.float64)
         sgd = RunSGD(ours, lr, torch.full((2,), 0.9, dtype=torch.float64), decay, nesterov)
         theirs = [[p[i].detach().clone().requires_grad_() for p in ours.parts()] for i in range(2)]
@@ -87,7 +86,7 @@ def test_sgd_equals_torch():
 
 
 def test_inactive_rows_keep_parameters_and_momentum():
-    net = MLP(torch.tensor([5, 6]), 3, hidden=7)
+    net = MLP(torch.tensor([5, 6]), (3,), hidden=7)
     sgd = RunSGD(net, torch.full((2,), 0.1), torch.full((2,), 0.9))
     ones = [torch.ones_like(p) for p in net.parameters()]
     sgd.step(ones, torch.tensor(1.0))
@@ -101,7 +100,7 @@ def test_inactive_rows_keep_parameters_and_momentum():
 
 
 def test_the_network_starts_like_a_linear_layer_of_torch():
-    net = MLP(torch.arange(50), features=16)
+    net = MLP(torch.arange(50), (16,))
     for part, fan_in in zip(net.parts(), (16, 16, 500, 500), strict=True):
         assert part.abs().max() <= fan_in**-0.5
         assert part.std().item() == pytest.approx(fan_in**-0.5 / 3**0.5, rel=0.1)
@@ -110,7 +109,7 @@ def test_the_network_starts_like_a_linear_layer_of_torch():
 def test_the_network_and_its_gradient():
     """The written-out gradient is that of the plain formula, rows apart."""
     torch.manual_seed(1)
-    net = MLP(torch.arange(3), features=5, hidden=11, dtype=torch.float64)
+    net = MLP(torch.arange(3), (5,), hidden=11, dtype=torch.float64)
     x, weight = torch.randn(3, 8, 5, dtype=torch.float64), torch.randn(3, 8, dtype=torch.float64)
     (got,) = torch.autograd.grad((net(x) * weight).sum(), [net.weight])
     z = net.heads(x)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet, networks
+from puarena import algorithms, fleet
 from puarena.data import views_of
 from puarena.fleet import Fleet, FleetConfig, Row
+from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from toys import toy
 
@@ -36,11 +37,7 @@ NAMES = [name for name in algorithms.names() if algorithms.get(name).origin != "
 def tiny(monkeypatch):
     """A residual network with two stages, under a name of its own; one thread, for this machine's sake."""
 
-    def build(seeds, shape, **how):
-        return ResNet(seeds, shape, ((1, 16), (1, 32)), **how)
-
-    monkeypatch.setitem(networks.RESIDUAL, "tiny", build)
-    monkeypatch.setitem(networks.NETWORKS, "tiny", build)
+    monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))}))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -34,7 +34,7 @@ def test_the_command(tmp_path):
 
 @pytest.mark.parametrize("name", [n for n in algorithms.names("puarena") if not algorithms.get(n).calibrated])
 def test_the_baseline_trains_every_algorithm(name):
-    x, rows = speed.made_up(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
+    x, rows = speed.synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
     rate = speed._baseline(BASELINE)(name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0)
     assert rate > 0
 
@@ -47,7 +47,7 @@ def test_images():
     assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
     result = CliRunner().invoke(app, ["speed", "--network", "resnet50"])
     assert result.exit_code == 2
-    assert "unknown residual network 'resnet50'" in result.stderr
+    assert "unknown network for images 'resnet50'" in result.stderr
 
 
 def test_bad_baselines(tmp_path):

@@ -10,8 +10,9 @@ from torch import nn
 
 from puarena import networks, random
 from puarena.errors import UserError
-from puarena.networks import resnet_fused
-from puarena.networks.resnet import Plan, ResNet, Unit
+from puarena.networks import kernels
+from puarena.networks.resnet import ResNet
+from puarena.networks.resnet_layout import Layout, Unit
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported
@@ -23,7 +24,7 @@ SMALL = ((1, 16), (2, 24), (1, 40))  # channels that are no powers of two
 class Basic(nn.Module):
     """A residual network as one would write it for a single run."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Layout) -> None:
         super().__init__()
         self.plan = plan
         self.convs = nn.ModuleList(
@@ -46,7 +47,7 @@ class Basic(nn.Module):
     @classmethod
     def of(cls, network: ResNet, run: int) -> Basic:
         """The same network with the parameters of one run."""
-        plan, units = network.plan, len(network.plan.units)
+        plan, units = network.layout, len(network.layout.units)
         made = cls(plan).to(network.weight)
         parts = [part[run] for part in network.weight.detach().split(plan.sizes, 1)]
         with torch.no_grad():
@@ -66,9 +67,12 @@ class Basic(nn.Module):
         return torch.cat([whole, whole.new_zeros(self.plan.sizes[-1])])
 
 
-def stirred(side: int = 9, dtype: torch.dtype = torch.float64, stages: tuple = SMALL, **how: object) -> ResNet:
-    """A small network whose scales and shifts are not the initial ones."""
-    network = ResNet(SEEDS, (3, side, side), stages, dtype=dtype, **how)
+def stirred(
+    side: int = 9, dtype: torch.dtype = torch.float64, precision: str = "float32", stages: tuple = SMALL, **how: object
+) -> ResNet:
+    """A small network whose scales and shifts are not the initial ones; ``how``: its ``pool`` and ``large``."""
+    cls = type("Small", (ResNet,), {"stages": stages, **how})
+    network = cls(SEEDS, (3, side, side), dtype=dtype, precision=precision)
     with torch.no_grad():
         network.weight += 0.05 * random.normal(SEEDS, "stir", (network.weight.shape[1],)).to(dtype)
     return network
@@ -99,7 +103,7 @@ def test_outputs_gradients_and_statistics_are_those_of_plain_modules(side, pool,
 @pytest.mark.parametrize("name", ["resnet32", "resnet34"])
 def test_the_published_architectures(name):
     network = networks.build(name, SEEDS[:1], (3, 32, 32), "f", torch.float32)
-    plan = network.plan
+    plan = network.layout
     kinds = [(u.kernel, u.stride, u.c_in, u.c_out) for u in plan.units]
     if name == "resnet32":
         assert len(plan.blocks) == 15
@@ -116,14 +120,10 @@ def test_the_published_architectures(name):
     assert float(first.std()) == pytest.approx((2 / (9 * plan.units[1].c_out)) ** 0.5, rel=0.05)
 
 
-def test_every_network_is_described():
-    assert list(networks.MEANINGS) == list(networks.NETWORKS)
-
-
 def test_larger_images():
-    published = networks.build("resnet32", SEEDS[:1], (3, 64, 64), "f", torch.float32).plan
+    published = networks.build("resnet32", SEEDS[:1], (3, 64, 64), "f", torch.float32).layout
     assert (published.map, published.pool, published.features) == (16, 8, 256)
-    paper = networks.build("resnet34", SEEDS[:1], (3, 64, 64), "f", torch.float32).plan
+    paper = networks.build("resnet34", SEEDS[:1], (3, 64, 64), "f", torch.float32).layout
     assert (paper.stem.stride, paper.map, paper.features) == (2, 4, 512)
 
 
@@ -151,7 +151,7 @@ def test_batch_normalisation_sees_the_batch_and_evaluation_the_running_statistic
 def test_weight_decay_leaves_normalisation_and_biases_alone():
     network = stirred()
     (mask,) = network.decays()
-    plan = network.plan
+    plan = network.layout
     assert mask.shape == (1, sum(plan.sizes))
     assert int(mask.sum()) == sum(u.weights for u in plan.units) + 2 * plan.features
 
@@ -167,7 +167,7 @@ def test_bf16_is_close_to_float32():
 def test_wrong_inputs_are_named():
     with pytest.raises(UserError, match=r"needs square images, and the inputs have the shape \(16,\); use mlp"):
         networks.build("resnet32", SEEDS, (16,), "f", torch.float32)
-    with pytest.raises(UserError, match="the precision is 'fp8'; choose one of: float32, bf16"):
+    with pytest.raises(UserError, match="the precision of resnet34 is 'fp8'; choose one of: float32, bf16"):
         networks.build("resnet34", SEEDS, (3, 32, 32), "f", torch.float32, "fp8")
 
 
@@ -182,7 +182,7 @@ def test_a_perceptron_takes_images_too():
 
 def _passes(fused: bool, monkeypatch: pytest.MonkeyPatch, side: int, precision: str, **how: object) -> tuple:
     """Outputs, gradients and statistics: of the kernels in float32, of torch's operations in float64."""
-    monkeypatch.setattr(resnet_fused, "available", lambda theta: fused)
+    monkeypatch.setattr(kernels, "available", lambda theta: fused)
     dtype = torch.float32 if fused else torch.float64
     network = stirred(side, dtype, precision=precision, stages=((1, 16), (1, 24)), **how)
     x = images(3, side, dtype)
@@ -207,7 +207,7 @@ def test_kernels_give_what_torch_gives(side, pool, monkeypatch):
 @pytest.mark.parametrize("name", ["resnet32", "resnet34"])
 def test_kernels_are_as_exact_as_cudnn(name, monkeypatch):
     def gradient(fused: bool, precision: str, dtype: torch.dtype) -> torch.Tensor:
-        monkeypatch.setattr(resnet_fused, "available", lambda theta: fused)
+        monkeypatch.setattr(kernels, "available", lambda theta: fused)
         network = networks.build(name, SEEDS, (3, 32, 32), "f", dtype, precision)
         network(images(32, 32, dtype)).square().sum().backward()
         return network.weight.grad.double()

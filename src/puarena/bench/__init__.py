@@ -1,1 +1,1 @@
-"""The bench: what to run (spec, suites), in which stacks (plan), running it (execute) and keeping it (store)."""
+"""The bench: what to run (spec, suites), in which fleets (plan), and running it (run, work, executors)."""

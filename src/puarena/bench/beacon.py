@@ -11,8 +11,10 @@ import platform
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
+
+from puarena.errors import UserError
+from puarena.files import write_file
 
 if TYPE_CHECKING:
     from puarena.bench.plan import FleetSpec
@@ -36,9 +38,7 @@ class Beacon:
                     file.unlink()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
 
@@ -57,10 +57,8 @@ class Beacon:
     def _write(self) -> None:
         self._last = time.monotonic()
         content = {"host": platform.node(), "pid": os.getpid(), "fleets": self._fleets}
-        temp = self.file.with_name(f"{self.file.name}.tmp")
-        with suppress(OSError):
-            temp.write_text(json.dumps(content), encoding="utf-8")
-            os.replace(temp, self.file)
+        with suppress(UserError):
+            write_file(self.file, json.dumps(content))
 
 
 def running(folder: Path) -> set[str]:

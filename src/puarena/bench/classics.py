@@ -42,10 +42,10 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
         model = entry.make(row.seed).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
         # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
         tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
-        found_by = (model.decision_function(x) - 1e-12 for x in tables)
-        p, u, test = (torch.from_numpy(decision)[None] for decision in found_by)
+        decisions = (model.decision_function(x) - 1e-12 for x in tables)
+        p, u, test = (torch.from_numpy(decision)[None] for decision in decisions)
     prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting.one_sample])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
-    found = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
-    found.update(metrics.test_metrics(test, test, hidden))
-    return {name: float(value[0]) for name, value in found.items()}
+    values = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
+    values.update(metrics.test_metrics(test, test, hidden))
+    return {name: float(value[0]) for name, value in values.items()}

@@ -1,12 +1,11 @@
 """How long a plan takes: measured on this machine with a few real training steps of every shape.
 
-Nothing is read: the data are made up. On images the time goes with the number of examples that pass through a network,
-so a few runs and small batches are measured there, and the rest is in proportion.
+Nothing is read: the data are synthetic. On images the time goes with the number of examples that pass through a
+network, so a few runs and small batches are measured there, and the rest is in proportion.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,29 +13,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from puarena import catalogue, data, fleet
-from puarena.bench.execute import choose_device
-from puarena.bench.executors.workers import choose_workers
+from puarena import catalogue, data, networks
+from puarena import fleet as engine
+from puarena.bench import executors
+from puarena.bench.device import choose_device
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
 from puarena.bench.spec import FULL_PRECISION
 from puarena.data import HiddenLabels, PUData, Views, labelling
 
 BUDGET = 2.5  # seconds for all probes together
-PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe, at most; more cost in proportion on a CPU
-PROBED_IMAGES = {  # and runs and batch size in a probe on images, at most
-    ("cpu", "mlp"): (2, 128),
-    ("cpu", "resnet32"): (1, 8),
-    ("cpu", "resnet34"): (1, 2),
-    ("cuda", "mlp"): (32, 128),
-    ("cuda", "resnet32"): (8, 64),
-    ("cuda", "resnet34"): (8, 64),
-}
+PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe of tables, at most; more cost in proportion on a CPU
 SEGMENT = {"cpu": 1, "cuda": 10}  # steps from record to record in a probe on images
 PASS = 1 / 3  # of what a training step costs per example: evaluation has no backward pass
 PROBE = "nnpu"  # whose step has cost 1
 WRITING = 0.05  # seconds to store one fleet
-STARTING = 4.0  # seconds until a worker process trains
-OVERLAP = 2.0  # what several fleets in flight on a GPU gain over one after the other
 
 
 @dataclass(frozen=True)
@@ -87,92 +77,74 @@ def summarise(plan: Plan, device: str = "auto") -> dict[str, Any]:
     return {
         "runs": len(plan.runs),
         "fleets": len(fleets),
-        "steps": sum(stack.steps for stack in fleets),
-        "seconds": round(estimate(plan, fleets, device), 1),
+        "steps": sum(fleet.steps for fleet in fleets),
+        "seconds": round(total_seconds(plan, fleets, device), 1),
     }
 
 
-def estimate(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
+def total_seconds(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
     """Seconds to train, evaluate and store these fleets here, from a probe of every input size and batch size."""
     shapes: dict[tuple[Any, ...], Shape] = {}
     sizes: dict[tuple[Any, ...], int] = {}
-    for stack in fleets:
-        shape, runs = reduced(shape_of(plan, stack), len(stack.runs), device)
+    for fleet in fleets:
+        shape, runs = reduced(shape_of(plan, fleet), len(fleet.runs), device)
         shapes.setdefault(shape.key, shape)
         sizes[shape.key] = max(sizes.get(shape.key, 0), runs)
     speeds = {key: probe(shape, sizes[key], device, BUDGET / len(shapes)) for key, shape in shapes.items()}
     each = []
-    for stack in fleets:
-        shape = shape_of(plan, stack)
-        each.append(_seconds(stack, shape, speeds[reduced(shape, 1, device)[0].key]))
-    if device == "cuda":
-        alone = sum(seconds for stack, seconds in zip(fleets, each, strict=True) if stack.residual)
-        return alone + (sum(each) - alone) / (OVERLAP if len(fleets) > 1 else 1)
-    at_once = choose_workers(None, fleets, device)
-    ends = [STARTING if at_once > 1 else 0.0] * at_once  # each worker takes the longest fleet that waits
-    for seconds in sorted(each, reverse=True):
-        heapq.heapreplace(ends, ends[0] + seconds)
-    return max(ends)
+    for fleet in fleets:
+        shape = shape_of(plan, fleet)
+        each.append(_seconds(fleet, shape, speeds[reduced(shape, 1, device)[0].key]))
+    return executors.choose(device, None, fleets).duration(fleets, each)
 
 
-def _seconds(stack: FleetSpec, shape: Shape, speed: Speed) -> float:
+def _seconds(fleet: FleetSpec, shape: Shape, speed: Speed) -> float:
     """One fleet's time; one of another size than the probed one is taken to cost in proportion."""
-    steps = run_steps(stack.first)
-    records = -(-steps // stack.first.record_every)
-    step = speed.step * catalogue.get(stack.first.algorithm).cost * shape.batch_size / speed.shape.batch_size
+    steps = run_steps(fleet.first)
+    records = -(-steps // fleet.first.record_every)
+    step = speed.step * catalogue.get(fleet.first.algorithm).cost * shape.batch_size / speed.shape.batch_size
     record = speed.record * shape.evaluated / speed.shape.evaluated
-    return WRITING + speed.start + len(stack.runs) / speed.runs * (steps * step + records * record)
+    return WRITING + speed.start + len(fleet.runs) / speed.runs * (steps * step + records * record)
 
 
-def shape_of(plan: Plan, stack: FleetSpec) -> Shape:
+def shape_of(plan: Plan, fleet: FleetSpec) -> Shape:
     """Sizes of a fleet's data, from what is known of the dataset without reading it."""
-    first = stack.first
+    first = fleet.first
     info = data.info(plan.sources[first.problem.dataset])
     n = data.sizes(info.size, first.problem.rate, first.problem.prior or info.default_prior, info.default_prior)
     test = round(info.examples * (info.test_fraction or 0.2))
-    return Shape(
-        tuple(info.shape),
-        n.n_p,
-        n.n_u,
-        test,
-        first.batch_size,
-        first.network,
-        first.precision,
-        first.views,
-        info.stored,
-    )
+    how = first.batch_size, first.network, first.precision, first.views
+    return Shape(tuple(info.shape), n.n_p, n.n_u, test, *how, info.stored)
 
 
 def reduced(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
     """The shape and the number of runs that are probed for these: as they are for tables, a few examples of images."""
     if not shape.image:
         return shape, min(runs, PROBED[device])
-    most, batch = PROBED_IMAGES[device, shape.network]
+    most, batch = networks.get(shape.network).probe[device]
     batch = min(batch, shape.batch_size)
     few = max(10, 2 * batch)  # a tenth of which is for validation
     return replace(shape, n_p=few, n_u=few, test=few // 10, batch_size=batch), min(runs, most)
 
 
 def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
-    """Train made-up data of this shape for a moment."""
-    features, rows = made_up(shape, runs)
+    """Train synthetic data of this shape for a moment."""
+    features, rows = synthetic(shape, runs)
     evaluation = None if shape.stored is None else _pixels(len(features), shape.features)
 
     def timed(steps: int, every: int) -> tuple[float, float]:
         """Seconds to set up, and from record to record."""
-        config = fleet.FleetConfig(
+        config = engine.FleetConfig(
             batch_size=shape.batch_size,
             steps=steps,
             record_every=every,
             network=shape.network,
             device=device,
             precision=shape.precision,
-            weak=shape.views.weak,
-            strong=shape.views.strong,
-            evaluation=shape.views.evaluation,
+            **vars(shape.views),
         )
         began = time.perf_counter()
-        seconds = fleet.train(rows, config, features, evaluation=evaluation).seconds
+        seconds = engine.train(rows, config, features, evaluation=evaluation).seconds
         return max(time.perf_counter() - began - float(seconds[-1]), 0.0), float(np.median(np.diff(seconds)))
 
     threads = torch.get_num_threads()
@@ -199,7 +171,7 @@ def _pixels(n: int, shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-def made_up(shape: Shape, runs: int) -> tuple[np.ndarray, list[fleet.Row]]:
+def synthetic(shape: Shape, runs: int) -> tuple[np.ndarray, list[engine.Row]]:
     """Random features and rows whose index sets have the sizes of the real ones."""
     rng = np.random.default_rng(0)
     val_p, val_u = shape.n_p // 10, shape.n_u // 10
@@ -215,5 +187,5 @@ def made_up(shape: Shape, runs: int) -> tuple[np.ndarray, list[fleet.Row]]:
         rate = shape.n_p / (shape.n_p + shape.n_u)
         pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labelling.get(labelling.DEFAULT))
         labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
-        rows.append(fleet.Row(PROBE, pu, HiddenLabels(*labels), seed))
+        rows.append(engine.Row(PROBE, pu, HiddenLabels(*labels), seed))
     return features, rows

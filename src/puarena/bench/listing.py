@@ -20,27 +20,17 @@ def datasets() -> Rows:
     """Every built-in dataset."""
     from puarena import data
 
-    rows: Rows = []
-    for name in data.names():
-        info = data.info(name)
-        rows.append(
-            {
-                "name": name,
-                "title": info.title,
-                "description": info.description,
-                "kind": info.kind,
-                "examples": info.examples,
-                "shape": list(info.shape),
-                "classes": info.class_count,
-                "cases": {str(case): [info.class_names[c] for c in chosen] for case, chosen in info.cases.items()},
-                "size": info.size,
-                "prior": info.default_prior,
-                "network": info.network,
-                "licence": info.licence,
-                "citation": info.citation,
-            }
-        )
-    return rows
+    plain = ("name", "title", "description", "kind", "examples", "size", "network", "licence", "citation")
+    return [
+        {name: getattr(info, name) for name in plain}
+        | {
+            "shape": list(info.shape),
+            "classes": info.class_count,
+            "cases": {str(case): [info.class_names[c] for c in chosen] for case, chosen in info.cases.items()},
+            "prior": info.default_prior,
+        }
+        for info in map(data.info, data.names())
+    ]
 
 
 def criteria() -> Rows:
@@ -55,9 +45,12 @@ def criteria() -> Rows:
 
 def networks() -> Rows:
     """Every network."""
-    from puarena.networks import MEANINGS, RESIDUAL
+    from puarena.networks import get, names
 
-    return [{"name": name, "needs_images": name in RESIDUAL, "meaning": text} for name, text in MEANINGS.items()]
+    return [
+        {"name": cls.name, "family": cls.family, "needs_images": cls.images, "meaning": cls.meaning}
+        for cls in map(get, names())
+    ]
 
 
 def suites() -> Rows:

@@ -1,7 +1,8 @@
-"""From a spec to runs, and from runs to fleets: the stacks of runs that are trained together."""
+"""From a spec to runs, and from runs to fleets: runs that are trained together."""
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -9,19 +10,16 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
-from puarena import catalogue, data
+from puarena import catalogue, data, networks
 from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
+from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
 
-MAX_RUNS = {  # rows of one fleet, at most
-    "cpu": {"mlp": 64, "resnet32": 4, "resnet34": 4},
-    "cuda": {"mlp": 256, "resnet32": 32, "resnet34": 8},
-}
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
@@ -44,10 +42,10 @@ class RunSpec:
     network: str
     calibration: str | None  # None for an algorithm that is not a calibrated one
     profile: str
-    source: str  # digest of the plugin file the algorithm comes from; empty for a built-in one
+    source: str  # digest of the plugin files the algorithm and the network come from; empty for built-in ones
     seed: int
     prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
-    precision: str = FULL_PRECISION  # of a residual network's activations
+    precision: str = FULL_PRECISION  # of the network's activations
 
     @property
     def views(self) -> Views:
@@ -73,7 +71,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class FleetSpec:
-    """Runs that are trained in one stack: equal shapes, algorithms of one class."""
+    """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
 
@@ -88,9 +86,9 @@ class FleetSpec:
         return self.runs[0]
 
     @property
-    def residual(self) -> bool:
-        """Does it train residual networks? One such fleet fills a GPU."""
-        return configurations.family_of(self.first.network) == "resnet"
+    def fills_gpu(self) -> bool:
+        """Is it enough for a GPU on its own?"""
+        return networks.get(self.first.network).fills_gpu
 
     @property
     def steps(self) -> int:
@@ -127,7 +125,7 @@ def make_plan(spec: Spec) -> Plan:
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
     images: set[str] = set()
-    flat: dict[str, None] = {}  # datasets that a residual network cannot take
+    tables: dict[str, str] = {}  # datasets that cannot have the network of the spec, and the one they keep
     for part in spec.problems:
         info = data.info(part.dataset)
         if sources.setdefault(info.name, part.dataset) != part.dataset:
@@ -135,9 +133,8 @@ def make_plan(spec: Spec) -> Plan:
         network = spec.network or info.network
         if info.kind == "image":
             images.add(info.name)
-        elif configurations.family_of(network) == "resnet":
-            network = info.network
-            flat[info.name] = None
+        elif networks.get(network).images:
+            network = tables[info.name] = info.network
         lists = (part.cases, part.settings, part.rates, part.priors, part.labelling)
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
@@ -149,10 +146,11 @@ def make_plan(spec: Spec) -> Plan:
                 for run in _runs_of(spec, problem, algorithm, network):
                     runs.setdefault(run.run_id, run)
     notes = []
-    if flat:
-        notes.append(f"{spec.network} needs images: {_listed(flat)} {'keep' if len(flat) > 1 else 'keeps'} mlp")
+    for kept in dict.fromkeys(tables.values()):
+        having = [name for name in tables if tables[name] == kept]
+        notes.append(f"{spec.network} needs images: {_listed(having)} {'keep' if len(having) > 1 else 'keeps'} {kept}")
     if spec.precision != FULL_PRECISION and all(run.precision == FULL_PRECISION for run in runs.values()):
-        notes.append(f"{spec.precision} is for residual networks: nothing here has one, everything is {FULL_PRECISION}")
+        notes.append(f"no network here computes in {spec.precision}: everything is {FULL_PRECISION}")
     if skipped:
         notes.append(f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in other settings")
     if not runs:
@@ -182,14 +180,14 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             _check_value(algorithm, name, fixed[name], hypers[name])
     own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
     stages = entry.extra_stages > 0
-    classic = entry.fits  # fitted at once: no steps, no residual network, and nothing is searched
-    network = "mlp" if classic else network
-    family = configurations.family_of(network)
+    classic = entry.fits  # at once: no steps, no network, and nothing is searched
+    network = networks.DEFAULT if classic else network
+    kind = networks.get(network)
     configs = 1 if classic else spec.configs
     sources = spec.prior_source[:1] if classic else spec.prior_source  # they do not use it
     for split, config, prior_source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
-        drawn = configurations.draw(config, trial, family, hypers, PROFILES[spec.profile].default_batch.get(family))
+        drawn = configurations.draw(config, trial, kind, hypers, PROFILES[spec.profile].default_batch)
         values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMISER}
         yield RunSpec(
             problem=problem,
@@ -206,11 +204,11 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             network=network,
             calibration=spec.calibration if entry.calibrated else None,
             profile=spec.profile,
-            source=file_digest(entry.plugin_file) if entry.plugin_file else "",
+            source=plugin_source(entry, kind),
             # Not from the steps or how often is recorded: looking closer must not change the training.
             seed=int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
-            precision=spec.precision if family == "resnet" else FULL_PRECISION,
+            precision=spec.precision if spec.precision in kind.precisions else FULL_PRECISION,
         )
 
 
@@ -246,32 +244,36 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
         raise UserError(f"{name} of {algorithm} must be a number, and {value!r} was given")
 
 
-def max_runs(device: str, network: str) -> int:
-    """Runs that are trained in one fleet, at most: as many as a device is still faster with, or has memory for."""
-    return MAX_RUNS[device][network]
-
-
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
-    """Stack runs into fleets of at most ``limit`` (None: ``max_runs``) and nearly equal sizes, in a fixed order.
+    """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
     Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
     dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
-    stacks: dict[tuple[Any, ...], list[RunSpec]] = {}
+    alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
         key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
-        stacks.setdefault(key, []).append(run)
+        alike.setdefault(key, []).append(run)
     fleets = []
-    for stack in stacks.values():
-        parts = -(-len(stack) // (limit or max_runs(device, stack[0].network)))
-        bounds = [len(stack) * part // parts for part in range(parts + 1)]
-        fleets += [FleetSpec(tuple(stack[a:b])) for a, b in pairwise(bounds)]
+    for members in alike.values():
+        parts = -(-len(members) // (limit or networks.get(members[0].network).capacity[device]))
+        bounds = [len(members) * part // parts for part in range(parts + 1)]
+        fleets += [FleetSpec(tuple(members[a:b])) for a, b in pairwise(bounds)]
     return fleets
 
 
 def run_steps(run: RunSpec) -> int:
     """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
     return run.steps + catalogue.get(run.algorithm).extra_stages * run.warmup
+
+
+def plugin_source(entry: Entry, network: type[networks.RunNetwork]) -> str:
+    """A digest of the files that plugins' classes come from; empty for the classes of this package."""
+    foreign = [entry.plugin_file] if entry.plugin_file else []
+    if networks.is_plugin(network.name):
+        foreign.append(inspect.getfile(network))
+    files = list(dict.fromkeys(file_digest(file) for file in foreign))
+    return files[0] if len(files) == 1 else digest(files) if files else ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,7 @@ class Profile:
     variant: str = ""
     calibration: str = "weighted"
     draws: str = "shared"
-    default_batch: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # where not the paper's
+    default_batch: int | None = None  # of configuration 0, where not the paper's
     own_data: bool = False
     criteria: tuple[str, ...] = ("pa", "pauc", "oa")
 
@@ -37,7 +35,7 @@ PROFILES = {
             variant="released",
             calibration="batch-union",
             draws="per-split",
-            default_batch=MappingProxyType({"mlp": 64, "resnet": 64}),
+            default_batch=64,
             own_data=True,
             criteria=("pa-released", "pauc", "oa"),
         ),

@@ -1,13 +1,12 @@
 """Live progress of a run: fleets done, runs, run-steps per second, time left.
 
-``execute`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
+``run`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Counts; a subclass shows. Use as a context manager."""
+    """Counts and shows nothing; a subclass shows. Use as a context manager."""
 
     def __init__(self) -> None:
         self.fleets = self.fleets_done = self.failed = 0
@@ -26,27 +25,22 @@ class Progress:
         self.steps = self.steps_done = 0
         self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
-        self._begun = 0  # run-steps that were behind at the start
+        self._resumed = 0  # run-steps that were behind at the start
         self._began = time.perf_counter()
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Leave the terminal tidy."""
 
-    def start(self, fleets: list[FleetSpec], found: int, begun: dict[str, int] | None = None) -> None:
-        """Called once, with what is to be computed.
-
-        ``found`` runs are there already; fleets in ``begun`` go on after so many run-steps.
-        """
+    def start(self, fleets: list[FleetSpec], resumed: dict[str, int]) -> None:
+        """Called once, with what is to be computed; fleets in ``resumed`` go on after so many run-steps."""
         self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
         self.steps = sum(fleet.steps for fleet in fleets)
-        self._ahead = dict(begun or {})
-        self.steps_done = self._begun = sum(self._ahead.values())
+        self._ahead = dict(resumed)
+        self.steps_done = self._resumed = sum(self._ahead.values())
         self._began = time.perf_counter()
         self.show()
 
@@ -76,7 +70,7 @@ class Progress:
     @property
     def speed(self) -> float:
         """Run-steps per second so far."""
-        return (self.steps_done - self._begun) / max(time.perf_counter() - self._began, 1e-9)
+        return (self.steps_done - self._resumed) / max(time.perf_counter() - self._began, 1e-9)
 
     @property
     def left(self) -> float | None:
@@ -98,10 +92,6 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Show a sentence that stays."""
-
-
-class Silent(Progress):
-    """Shows nothing."""
 
 
 class Lines(Progress):
@@ -145,9 +135,7 @@ class Live(Progress):
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def show(self, label: str | None = None) -> None:
@@ -173,7 +161,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def spoken(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """``40 seconds``, ``7 minutes``, ``3.5 hours``, ``2.1 days``."""
     for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 90), ("hours", 3600, 48)):
         if seconds < until * length:

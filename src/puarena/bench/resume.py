@@ -24,34 +24,36 @@ EVERY = 180.0  # seconds between two states of a fleet
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder for states, the spec they belong to, and the seconds from one to the next."""
+class StateFolder:
+    """The folder for states, the spec they belong to, the device they are made on, the seconds between two."""
 
-    folder: Path
+    path: Path
     spec: str
+    device: str
     every: float = EVERY
 
-    def marks(self, device: str) -> dict[str, str]:
+    @property
+    def marks(self) -> dict[str, str]:
         """What the file of a state must say for training to go on from it."""
-        return made_by(device) | {"spec": self.spec}
+        return made_by(self.device) | {"spec": self.spec}
 
 
-class Keeper:
-    """Keeps the state of one fleet, whose parts are trained one after the other, in a file."""
+class StateFile:
+    """The state of one fleet, whose parts are trained one after the other."""
 
-    def __init__(self, stack: FleetSpec, place: Place, device: str) -> None:
-        self.file = place.folder / f"{stack.fleet_id}.safetensors"
-        self.every = place.every
-        self.marks = place.marks(device) | {"runs": json.dumps([run.run_id for run in stack.runs])}
-        self.found = self._read()  # of parts that were begun before, in their order
+    def __init__(self, fleet: FleetSpec, folder: StateFolder) -> None:
+        self.path = folder.path / f"{fleet.fleet_id}.safetensors"
+        self.every = folder.every
+        self.marks = folder.marks | {"runs": json.dumps([run.run_id for run in fleet.runs])}
+        self.earlier = self._read()  # of parts that were begun before, in their order
         self.ended: list[State] = []
         self._last = time.monotonic()
 
     def begin(self, part: Fleet) -> None:
         """Bring the next part to where it was interrupted, if it was."""
-        if self.found:
+        if self.earlier:
             try:
-                part.restore(self.found.pop(0))
+                part.restore(self.earlier.pop(0))
             except StateError as error:
                 self._start_anew(error)
 
@@ -69,17 +71,17 @@ class Keeper:
         tensors = {f"{i}/{name}": tensor for i, state in enumerate(states) for name, tensor in state.tensors.items()}
         parts = json.dumps([state.notes for state in states])
         try:
-            self.file.parent.mkdir(exist_ok=True)
-            with written_aside(self.file) as temp:
+            self.path.parent.mkdir(exist_ok=True)
+            with written_aside(self.path) as temp:
                 save_file(tensors, temp, self.marks | {"done": str(done), "parts": parts})
         except (OSError, UserError, SafetensorError) as error:  # a full disk, perhaps; the next one may fit
             warnings.warn(f"{error}; training goes on without a newer state", stacklevel=2)
 
     def _read(self) -> list[State]:
-        if not self.file.exists():
+        if not self.path.exists():
             return []
         try:
-            with safe_open(self.file, framework="pt") as file:
+            with safe_open(self.path, framework="pt") as file:
                 notes = json.loads(file.metadata()["parts"])
                 tensors: list[dict] = [{} for _ in notes]
                 for key in file.keys():  # noqa: SIM118
@@ -91,32 +93,32 @@ class Keeper:
             return []
 
     def _start_anew(self, error: Exception) -> None:
-        warnings.warn(f"'{self.file}' is not used, training starts anew: {error}", stacklevel=2)
+        warnings.warn(f"'{self.path}' is not used, training starts anew: {error}", stacklevel=2)
 
 
-def interrupted(
-    store: Folder, missing: Sequence[RunSpec], place: Place, device: str, limit: int | None, say: Callable[[str], None]
+def interrupted_fleets(
+    store: Folder, missing: Sequence[RunSpec], states: StateFolder, limit: int | None, say: Callable[[str], None]
 ) -> dict[FleetSpec, int]:
     """Return the fleets that can go on and the run-steps behind them; files of no use are removed, with a word why.
 
     A fleet goes on with exactly the runs it had: all must be missing, and no more than ``limit``.
     """
-    found: dict[FleetSpec, int] = {}
+    fleets: dict[FleetSpec, int] = {}
     left = {run.run_id: run for run in missing}
     for file, marks in store.states().items():
-        reason = _against(marks, place.marks(device), limit)
+        reason = _objection(marks, states.marks, limit)
         runs = json.loads(marks["runs"]) if reason is None else []
         if reason is not None:
             say(f"'{file}' {reason}; its runs start anew")
         elif set(runs) <= set(left):  # none was stored since, none is in a newer file
-            found[FleetSpec(tuple(left.pop(run) for run in runs))] = int(marks["done"])
+            fleets[FleetSpec(tuple(left.pop(run) for run in runs))] = int(marks["done"])
             continue
         with suppress(OSError):
             file.unlink(missing_ok=True)
-    return found
+    return fleets
 
 
-def _against(marks: Mapping[str, str], wanted: Mapping[str, str], limit: int | None) -> str | None:
+def _objection(marks: Mapping[str, str], wanted: Mapping[str, str], limit: int | None) -> str | None:
     """Say what speaks against going on from a file with these marks, if anything does."""
     if not marks:
         return "is damaged"

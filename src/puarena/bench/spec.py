@@ -87,7 +87,7 @@ class Spec(BaseModel):
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
     precision: Literal["float32", "bf16"] = Field(
-        default=FULL_PRECISION, description="what a residual network's activations are computed in"
+        default=FULL_PRECISION, description="what activations are computed in, where the network has a choice"
     )
     calibration: Literal["weighted", "batch-union"] | None = Field(
         default=None, description="form of the -c algorithms; null = as the profile has it"
@@ -220,8 +220,8 @@ class Spec(BaseModel):
             catalogue.get(name)
         for problem in self.problems:
             data.info(problem.dataset)
-        if self.network is not None and self.network not in networks.NETWORKS:
-            raise unknown("network", self.network, networks.NETWORKS)
+        if self.network is not None:
+            networks.get(self.network)
         changes = {
             "algorithms": tuple(dict.fromkeys(names)),
             "draws": self.draws or profile.draws,

@@ -1,8 +1,10 @@
-"""Where an experiment stands: per problem and algorithm, how many runs are done, running, failed and missing."""
+"""Where an experiment stands: per problem and algorithm, how many runs are done, running, failed and missing.
+
+A run whose loss ran away has diverged: it is done, and is data. A run has failed where its fleet broke.
+"""
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -31,11 +33,17 @@ class Branch:
 
     algorithm: str
     planned: int = 0
-    done: int = 0
+    done: int = 0  # also those that diverged
     failed: int = 0
     running: int = 0
     begun: int = 0  # missing, and interrupted after a state was kept
-    reasons: list[str] = field(default_factory=list)
+    divergences: list[int] = field(default_factory=list)  # the step of each run that diverged
+    reasons: list[str] = field(default_factory=list)  # of each run that failed
+
+    @property
+    def diverged(self) -> int:
+        """Done, but their loss ran away."""
+        return len(self.divergences)
 
     @property
     def missing(self) -> int:
@@ -55,14 +63,14 @@ class Standing:
     problems: dict[Problem, list[Branch]]
 
     def count(self, what: str) -> int:
-        """All runs that are ``planned``, ``done``, ``failed``, ``running`` or ``missing``."""
+        """All runs that are ``planned``, ``done``, ``diverged``, ``failed``, ``running`` or ``missing``."""
         return sum(getattr(branch, what) for branches in self.problems.values() for branch in branches)
 
     @property
     def counts(self) -> dict[str, int]:
-        """What ``status --json`` prints; a running run is still missing."""
-        found = {name: self.count(name) for name in ("planned", "done", "failed")}
-        return found | {"missing": found["planned"] - found["done"] - found["failed"]}
+        """What ``status --json`` prints: ``done`` counts diverged runs, ``missing`` those that are running."""
+        counts = {name: self.count(name) for name in ("planned", "done", "diverged", "failed")}
+        return counts | {"missing": counts["planned"] - counts["done"] - counts["failed"]}
 
     @property
     def over(self) -> bool:
@@ -72,65 +80,63 @@ class Standing:
     @property
     def line(self) -> str:
         """The counts in one line."""
-        words = [f"{name} {count}" for name, count in self.counts.items()]
-        active = self.count("running")
-        return "  ".join(words) + (f"  ({active} of them running)" if active else "")
+        counts = self.counts
+        asides = {"done": (counts.pop("diverged"), "diverged"), "missing": (self.count("running"), "of them running")}
+        words = []
+        for name, count in counts.items():
+            part, what = asides.get(name, (0, ""))
+            words.append(f"{name} {count}" + (f" ({part} {what})" if part else ""))
+        return "  ".join(words)
 
 
 def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
-    failed = store.failed(outcomes)
+    diverged, failed = store.diverged(outcomes), store.failed(outcomes)
     active, begun = running(store.path), store.runs_with_state()
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
         branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
         branch.planned += 1
-        if run.run_id in active and run.run_id not in outcomes:  # perhaps a second attempt
+        if run.run_id in outcomes:  # perhaps at a second attempt
+            branch.done += 1
+            if run.run_id in diverged:
+                branch.divergences.append(int(diverged[run.run_id].split()[-1]))
+        elif run.run_id in active:
             branch.running += 1
         elif run.run_id in failed:
             branch.failed += 1
             branch.reasons.append(failed[run.run_id])
-        elif run.run_id in outcomes:
-            branch.done += 1
         else:
             branch.begun += run.run_id in begun
     return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
 
 
-def grouped(reasons: list[str]) -> list[str]:
-    """Reasons with how often each occurs; runs that diverged are one reason, with the first and the last step."""
-    steps = sorted(int(found[1]) for found in (re.fullmatch(r"diverged at step (\d+)", r) for r in reasons) if found)
-    others = Counter(reason for reason in reasons if not re.fullmatch(r"diverged at step \d+", reason))
-    told = [f"{count} x {reason}" if count > 1 else reason for reason, count in others.most_common()]
-    if steps:
-        several = f"{len(steps)} x diverged at steps {steps[0]} to {steps[-1]}"
-        told.append(f"diverged at step {steps[0]}" if len(steps) == 1 else several)
-    return told
-
-
-def tree(found: Standing, short: bool = False) -> Tree:
+def tree(current: Standing, short: bool = False) -> Tree:
     """The tree for the terminal; ``short`` leaves out algorithms of which everything is done."""
     from rich.text import Text
     from rich.tree import Tree
 
-    root = Tree(Text(found.line, style="bold"))
-    for problem, branches in found.problems.items():
+    root = Tree(Text(current.line, style="bold"))
+    for problem, branches in current.problems.items():
         where = f"{problem.dataset}, case {problem.case}, {labelling.get(problem.setting).short}, rate {problem.rate:g}"
         prior = "" if problem.prior is None else f", prior {problem.prior:.3g}"
         done, total = sum(branch.done for branch in branches), sum(branch.planned for branch in branches)
         node = root.add(Text(f"{where}{prior}: {done} of {total} done"))
         width = max(len(branch.algorithm) for branch in branches)
         for branch in branches:
-            if short and branch.complete:
-                continue
-            leaf = node.add(_line(branch, width))
-            reasons = grouped(branch.reasons)
-            for reason in reasons[:REASONS]:
-                leaf.add(Text(f"failed: {reason}", style="red"))
-            if len(reasons) > REASONS:
-                leaf.add(Text(f"failed: {len(reasons) - REASONS} more reasons", style="red"))
+            if not (short and branch.complete):
+                leaf = node.add(_line(branch, width))
+                for reason in grouped(branch.reasons):
+                    leaf.add(Text(f"failed: {reason}", style="red"))
     return root
+
+
+def grouped(reasons: list[str]) -> list[str]:
+    """Reasons with how often each occurs, most frequent first; of many the first few."""
+    texts = [f"{count} x {reason}" if count > 1 else reason for reason, count in Counter(reasons).most_common()]
+    rest = len(texts) - REASONS
+    return [*texts[:REASONS], f"{rest} more reasons"] if rest > 0 else texts
 
 
 def _line(branch: Branch, width: int) -> Text:
@@ -138,6 +144,10 @@ def _line(branch: Branch, width: int) -> Text:
 
     line = Text(f"{branch.algorithm:<{width}}  ")
     line.append(f"{branch.done} of {branch.planned} done", style="green" if branch.complete else "")
+    if branch.divergences:
+        first, last = min(branch.divergences), max(branch.divergences)
+        steps = f"at step {first}" if first == last else f"at steps {first} to {last}"
+        line.append(f" ({branch.diverged} diverged {steps})", style="magenta")
     for count, word, style in (
         (branch.running, "running", "cyan"),
         (branch.failed, "failed", "red"),
@@ -154,9 +164,9 @@ def show(store: Store, console: Console | None = None) -> Standing:
     """Print the tree."""
     from rich.console import Console
 
-    found = standing(store)
-    (console or Console()).print(tree(found), soft_wrap=True)
-    return found
+    current = standing(store)
+    (console or Console()).print(tree(current), soft_wrap=True)
+    return current
 
 
 def watch(store: Store, every: float = 2.0, console: Console | None = None) -> Standing:
@@ -165,13 +175,13 @@ def watch(store: Store, every: float = 2.0, console: Console | None = None) -> S
     from rich.live import Live
 
     runs = planned(store)
-    found = standing(store, runs)
-    with Live(tree(found, short=True), console=console or Console(), auto_refresh=False) as live:
+    current = standing(store, runs)
+    with Live(tree(current, short=True), console=console or Console(), auto_refresh=False) as live:
         try:
-            while not found.over:
+            while not current.over:
                 time.sleep(every)
-                found = standing(store, runs)
-                live.update(tree(found, short=True), refresh=True)
+                current = standing(store, runs)
+                live.update(tree(current, short=True), refresh=True)
         except KeyboardInterrupt:
             pass
-    return found
+    return current

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from puarena import data
+from puarena import data, networks
 from puarena.bench.plan import make_plan
-from puarena.bench.spec import EVERY, PROBLEM_LISTS, ProblemSpec, Spec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, PROBLEM_LISTS, ProblemSpec, Spec, is_path, plugin_names
 from puarena.errors import UserError
 from puarena.store import Store, Summary
 from puarena.store.identity import file_digest
@@ -57,13 +57,25 @@ def unite(stores: Sequence[Store]) -> tuple[dict[str, Any], str]:
 
 
 def _agreeing(specs: list[Spec]) -> list[Spec]:
-    """Specs without images take network and precision from those with images: to tables these make no difference."""
+    """Specs without images take network and precision from those with images where that makes no difference to them."""
     images = [spec for spec in specs if any(_is_image(part.dataset) for part in spec.problems)]
     if not images:
         return specs
     theirs = {"precision": images[0].precision, "network": images[0].network}
-    free = [spec not in images and spec.network != "mlp" for spec in specs]
+    free = [spec not in images and _on_tables(spec, spec) == _on_tables(spec, images[0]) for spec in specs]
     return [spec.model_copy(update=theirs) if change else spec for spec, change in zip(specs, free, strict=True)]
+
+
+def _on_tables(spec: Spec, like: Spec) -> list[tuple[str, str]]:
+    """Network and precision that the tables of ``spec`` are trained with by the choices of ``like``."""
+    if like.network not in (None, *networks.names()):
+        plugin_names(like.plugins)
+    trained: list[tuple[str, str]] = []
+    for part in spec.problems:
+        own = networks.DEFAULT if is_path(part.dataset) else data.info(part.dataset).network
+        network = networks.get(own if like.network is None or networks.get(like.network).images else like.network)
+        trained.append((network.name, like.precision if like.precision in network.precisions else FULL_PRECISION))
+    return trained
 
 
 def _is_image(dataset: str) -> bool:

@@ -47,7 +47,7 @@ def check(
 ) -> None:
     """Check that an algorithm keeps the contract every algorithm of the benchmark keeps."""
     from puarena import algorithms, contract, plugins
-    from puarena.bench.execute import choose_device
+    from puarena.bench.device import choose_device
 
     names = plugins.load(target) if target.endswith(".py") else [algorithms.get(target).name]
     broken = 0

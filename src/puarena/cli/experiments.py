@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,20 +17,66 @@ from puarena.cli.options import many
 from puarena.errors import UserError
 
 if TYPE_CHECKING:
-    from puarena.bench.execute import Outcome
+    from puarena.bench.run import Outcome
     from puarena.bench.spec import Spec
 
+LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "prior")  # options with commas
+NUMBERS: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
 
-def make_spec(
-    source: str, plugins: Iterable[Path] | None, lists: dict[str, str | None], numbers: dict[str, Any]
-) -> Spec:
-    """The spec a command names, with its filters applied."""
-    from puarena.bench.spec import Spec
 
-    readers: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
-    values: dict[str, Any] = {name: many(text, name, readers.get(name, str)) for name, text in lists.items()}
-    spec = Spec.load(source)
-    return spec.override(plugins=[str(path) for path in plugins or ()], **values, **numbers)
+@dataclass
+class Experiment:
+    """The argument and the options that say what to run: the same for every command that takes an experiment."""
+
+    source: opt.Source
+    algorithms: opt.Algorithms = None
+    datasets: opt.Datasets = None
+    cases: opt.Cases = None
+    settings: opt.Settings = None
+    rates: opt.Rates = None
+    priors: opt.Priors = None
+    splits: opt.Splits = None
+    configs: opt.Configs = None
+    steps: opt.Steps = None
+    seed: opt.Seed = None
+    profile: opt.Profile = None
+    network: opt.Network = None
+    precision: opt.Precision = None
+    prior: opt.PriorSource = None
+    plugin: opt.Plugins = None
+
+    def spec(self) -> Spec:
+        """The spec that is named, with the options applied."""
+        from puarena.bench.spec import TRUE_PRIOR, Spec
+
+        changes = asdict(self)
+        for name in LISTS:
+            changes[name] = many(changes[name], name, NUMBERS.get(name, str))
+        source, plugins, priors = (changes.pop(name) for name in ("source", "plugin", "prior"))
+        if priors is not None:  # an estimated prior is run next to the true one
+            changes["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *priors)))
+        return Spec.load(source).override(plugins=[str(path) for path in plugins or ()], **changes)
+
+
+def on_experiment(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of an experiment in the place of its first parameter, which is that experiment.
+
+    They stand after what the command itself requires and before its own options.
+    """
+    source, *filters = inspect.signature(Experiment, eval_str=True).parameters.values()
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    required = [parameter for parameter in own if parameter.default is inspect.Parameter.empty]
+    optional = [parameter for parameter in own if parameter not in required]
+
+    @wraps(command)
+    def with_options(**values: Any) -> None:
+        chosen = {option.name: values.pop(option.name) for option in (source, *filters)}
+        command(Experiment(**chosen), **values)
+
+    signature = inspect.Signature([source, *required, *filters, *optional])
+    with_options.__signature__ = signature  # type: ignore[attr-defined]
+    with_options.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    return with_options
 
 
 def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", workers: opt.Workers = None) -> None:
@@ -35,7 +84,7 @@ def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", worke
     from puarena import report
 
     how = {"device": device, "workers": workers}
-    outcome = execute_spec(make_spec("demo", None, {}, {}), out, how, f"'puarena demo --out {out}'")
+    outcome = run_spec(Experiment("demo").spec(), out, how, f"'puarena demo --out {out}'")
     report.to_terminal(report.table(out))
     page = out / "page.html"
     report.write_page(out, page)
@@ -47,63 +96,29 @@ def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", worke
     raise typer.Exit(1 if outcome.failures else 0)
 
 
-def plan(
-    source: opt.Source,
-    algorithms: opt.Algorithms = None,
-    datasets: opt.Datasets = None,
-    cases: opt.Cases = None,
-    settings: opt.Settings = None,
-    rates: opt.Rates = None,
-    priors: opt.Priors = None,
-    splits: opt.Splits = None,
-    configs: opt.Configs = None,
-    steps: opt.Steps = None,
-    seed: opt.Seed = None,
-    profile: opt.Profile = None,
-    network: opt.Network = None,
-    precision: opt.Precision = None,
-    prior: opt.PriorSource = None,
-    plugin: opt.Plugins = None,
-    device: opt.Device = "auto",
-    as_json: opt.AsJson = False,
-) -> None:
+@on_experiment
+def plan(experiment: Experiment, device: opt.Device = "auto", as_json: opt.AsJson = False) -> None:
     """Count runs and fleets, and measure how long they would take on this machine."""
     from puarena.bench.duration import summarise
     from puarena.bench.plan import make_plan
-    from puarena.bench.progress import spoken
+    from puarena.bench.progress import in_words
 
-    lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers = numbers_of(splits, configs, steps, seed, profile, network, precision, prior_sources(prior))
-    made = make_plan(make_spec(source, plugin, lists, numbers))
-    summary = summarise(made, device)
-    say_notes(made.notes)
+    plan = make_plan(experiment.spec())
+    summary = summarise(plan, device)
+    say_notes(plan.notes)
     if as_json:
         typer.echo(json.dumps(summary))
         return
     typer.echo(
-        f"{made.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps; "
-        f"about {spoken(summary['seconds'])} on this machine"
+        f"{plan.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps; "
+        f"about {in_words(summary['seconds'])} on this machine"
     )
 
 
+@on_experiment
 def run(
-    source: opt.Source,
+    experiment: Experiment,
     out: opt.Out,
-    algorithms: opt.Algorithms = None,
-    datasets: opt.Datasets = None,
-    cases: opt.Cases = None,
-    settings: opt.Settings = None,
-    rates: opt.Rates = None,
-    priors: opt.Priors = None,
-    splits: opt.Splits = None,
-    configs: opt.Configs = None,
-    steps: opt.Steps = None,
-    seed: opt.Seed = None,
-    profile: opt.Profile = None,
-    network: opt.Network = None,
-    precision: opt.Precision = None,
-    prior: opt.PriorSource = None,
-    plugin: opt.Plugins = None,
     device: opt.Device = "auto",
     data: opt.Data = None,
     workers: opt.Workers = None,
@@ -114,11 +129,8 @@ def run(
     """Run what is missing of an experiment, and nothing else."""
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
-    lists = lists_of(algorithms, datasets, cases, settings, rates, priors)
-    numbers = numbers_of(splits, configs, steps, seed, profile, network, precision, prior_sources(prior))
-    spec = make_spec(source, plugin, lists, numbers)
     how = {"device": device, "data": data, "workers": workers, "max_runs": fleet_size, "capture": capture == "auto"}
-    outcome = execute_spec(spec, out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
+    outcome = run_spec(experiment.spec(), out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
     raise typer.Exit(1 if outcome.failures else 0)
 
@@ -128,7 +140,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="keep showing it until nothing is missing")] = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Say how many runs of a results folder are done, running, failed and missing."""
+    """Say how many runs of a results folder are done, diverged, running, failed and missing."""
     from puarena.bench import status as standing
     from puarena.store import open_store
 
@@ -141,39 +153,24 @@ def status(
         standing.show(store)
 
 
-def lists_of(*texts: str | None) -> dict[str, str | None]:
-    return dict(zip(("algorithms", "datasets", "cases", "settings", "rates", "priors"), texts, strict=True))
-
-
-def numbers_of(*values: Any) -> dict[str, Any]:
-    names = ("splits", "configs", "steps", "seed", "profile", "network", "precision", "prior_source")
-    return dict(zip(names, values, strict=True))
-
-
-def prior_sources(text: str | None) -> tuple[str, ...] | None:
-    """An estimated prior is run next to the true one."""
-    given = many(text, "prior", str)
-    return None if given is None else tuple(dict.fromkeys(("true", *given)))
-
-
 def say_notes(notes: Iterable[str]) -> None:
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
 
-def execute_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
+def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
-    from puarena.bench.execute import run as execute
+    from puarena.bench import run as bench
     from puarena.bench.progress import for_terminal
 
     try:
-        outcome = execute(spec, out, progress=for_terminal(), **how)
+        outcome = bench.run(spec, out, progress=for_terminal(), **how)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; finished fleets and last states are kept in {out}: run {again} to go on", err=True)
         raise typer.Exit(130) from None
     say_notes(outcome.notes)
-    if outcome.found:
-        say_notes([f"{outcome.found} of {outcome.planned} runs were there already"])
+    if outcome.stored:
+        say_notes([f"{outcome.stored} of {outcome.planned} runs were there already"])
     for failure in outcome.failures:
         typer.echo(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}", err=True)
     if outcome.failures:

@@ -15,11 +15,11 @@ def figures(
     folder: opt.Folder,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="where the files go")],
     format: Annotated[str, typer.Option(metavar="svg,pdf,png", help="kinds of files")] = "svg",
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to draw")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
 ) -> None:
     """Draw the figures of a results folder as files."""
-    from puarena.report.figures import write_figures
+    from puarena.report.drawing import write_figures
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     files, missing = write_figures(folder, out, many(format, "format", str) or ["svg"], metrics, criteria)

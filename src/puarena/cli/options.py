@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from puarena.errors import UserError
+from puarena.metrics import CRITERIA, METRICS
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ Algorithms = Annotated[str | None, typer.Option(metavar="A,B", help="only these 
 Datasets = Annotated[str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")]
 ShownDatasets = Annotated[str | None, typer.Option("--datasets", metavar="A,B", help="only these datasets")]
 Cases = Annotated[str | None, typer.Option(metavar="1,2", help="these positive-class cases")]
-Settings = Annotated[str | None, typer.Option(metavar="os,ts", help="one-sample, two-sample")]
+Settings = Annotated[str | None, typer.Option(metavar="S,T", help="how labels are given: one-sample, two-sample")]
 Rates = Annotated[str | None, typer.Option(metavar="0.3,...", help="these positive rates")]
 Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class priors")]
 PriorSource = Annotated[
@@ -49,10 +50,16 @@ Profile = Annotated[
     str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
 ]
 Network = Annotated[
-    str | None, typer.Option(metavar="mlp|resnet32|resnet34", help="network; a residual one only for images")
+    str | None, typer.Option(metavar="NAME", help="network (see list networks); some are only for images")
 ]
 Precision = Annotated[
-    str | None, typer.Option(metavar="float32|bf16", help="what a residual network's activations are computed in")
+    str | None,
+    typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
+]
+Metrics = Annotated[str | None, typer.Option("--metric", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")]
+Criteria = Annotated[
+    str | None,
+    typer.Option("--criterion", metavar="C,D", help=f"criteria that choose the models: {', '.join(CRITERIA)}"),
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
 

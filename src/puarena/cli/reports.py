@@ -18,8 +18,8 @@ def report(
     latex: Annotated[Path | None, typer.Option(metavar="F", help="write a LaTeX table")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
     html: Annotated[Path | None, typer.Option(metavar="F", help="write the page")] = None,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to show")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
     error: Annotated[str, typer.Option(metavar="std|stderr", help="what stands after the ±")] = "stderr",
     algorithms: opt.Algorithms = None,
     datasets: opt.ShownDatasets = None,
@@ -54,23 +54,22 @@ def report(
 
 def stats(
     folder: opt.Folder,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics; accuracy unless told")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
     against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
-    from puarena.report.statistics import statistics
-    from puarena.report.statistics_text import show_statistics
+    from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    found = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
     if as_json:
-        typer.echo(json.dumps([item.to_dict() for item in found]))
+        typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
-        show_statistics(found)
+        show_statistics(everything)
 
 
 def compare(
@@ -80,18 +79,18 @@ def compare(
     ] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="F", help="write Markdown tables")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
-    metric: Annotated[str | None, typer.Option(metavar="M,N", help="test metrics to compare")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="C,D", help="criteria that choose the models")] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
     from puarena.report import compare as comparing
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    found = comparing.compare(folder, published, metrics, criteria)
-    comparing.show_comparison(found)
+    comparisons = comparing.compare(folder, published, metrics, criteria)
+    comparing.show_comparison(comparisons)
     for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
         if path is not None:
-            write(found, path)
+            write(comparisons, path)
             typer.echo(f"wrote {path}", err=True)
 
 

@@ -21,7 +21,7 @@ def speed(
     capture: Annotated[str, typer.Option(metavar="auto|off|both", help="on a GPU: replay captured steps")] = "auto",
     seconds: Annotated[float, typer.Option(metavar="S", help="seconds for each figure")] = 1.0,
     network: Annotated[
-        str | None, typer.Option(metavar="resnet32|resnet34", help="nnPU with a residual network on images instead")
+        str | None, typer.Option(metavar="NAME", help="nnPU with a network for images instead (see list networks)")
     ] = None,
     precision: opt.Precision = None,
     against: Annotated[Path | None, typer.Option(metavar="FILE", help="baseline to compare with")] = None,
@@ -30,7 +30,7 @@ def speed(
     """Measure run-steps per second, records included, and print ratios measured side by side in one run."""
     from puarena import algorithms as known
     from puarena import speed as room
-    from puarena.bench.execute import choose_device
+    from puarena.bench.device import choose_device
     from puarena.files import write_file
 
     choices = {"auto": (True,), "off": (False,), "both": (True, False)}
@@ -40,7 +40,7 @@ def speed(
     if min(stacks) < 1:
         raise UserError(f"--runs has {min(stacks)}; a stack has 1 run or more")
     if network is None and precision is not None:
-        raise UserError(f"--precision is '{precision}', and only residual networks have a choice; give --network")
+        raise UserError(f"--precision is '{precision}', and the perceptron has no choice; give --network")
     if network is not None and (algorithms or against or out):
         raise UserError("--network measures nnPU alone; leave out --algorithms, --against and --out")
     if network is not None:
@@ -75,12 +75,13 @@ def speed(
 
 
 def images(network: str, runs: list[int], batch_size: int, precision: str, device: str) -> None:
-    """Measure a residual network on made-up images of 32x32 pixels and print a line for each number of runs."""
+    """Measure a network on made-up images of 32x32 pixels and print a line for each number of runs."""
     from puarena import networks
     from puarena import speed as room
 
-    if network not in networks.RESIDUAL:
-        raise unknown("residual network", network, networks.RESIDUAL)
+    choices = [name for name in networks.names() if networks.get(name).images]
+    if network not in choices:
+        raise unknown("network for images", network, choices)
     heads = f"{'ms a step':>11}{'weak view':>11}{'ms a record':>13}{'s a run':>9}{'GiB':>6}"
     typer.echo(f"{'network':<10}{'runs':>5}{heads}")
     for count in runs:

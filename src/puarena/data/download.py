@@ -9,13 +9,13 @@ import re
 import shutil
 import sys
 import tarfile
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from puarena.data.dataset import Archive, DataFile, DatasetInfo
 from puarena.errors import UserError
+from puarena.files import written_aside
 
 RETRIES = 2
 TIMEOUT = 30.0  # seconds without an answer
@@ -36,7 +36,7 @@ class FileStatus:
     status: Status
     path: Path | None
     expected: str | None
-    found: str | None
+    actual: str | None
 
 
 def cache_folder() -> Path:
@@ -69,9 +69,9 @@ def locate(info: DatasetInfo, file: DataFile, folder: Path | None) -> Path:
     if path is None:
         return download(info, file, cache_folder())
     expected = file.checksum(path)
-    if expected is not None and (found := sha256(path)) != expected:
+    if expected is not None and (actual := sha256(path)) != expected:
         raise UserError(
-            f"{path} has the wrong checksum: expected sha256 {expected}, found {found}; delete it and run "
+            f"{path} has the wrong checksum: expected sha256 {expected}, found {actual}; delete it and run "
             f"'puarena data fetch {info.name}', or replace it by the file from {file.url}"
         )
     return path
@@ -85,8 +85,8 @@ def fetch(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> li
     target = Path(folder).expanduser()
     paths = []
     for file in info.files:
-        there = _present(info, file, target, cache=False)
-        paths.append(locate(info, file, target) if there else download(info, file, target))
+        present = _present(info, file, target, cache=False)
+        paths.append(locate(info, file, target) if present else download(info, file, target))
     return paths
 
 
@@ -97,15 +97,15 @@ def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> l
     for file in info.files:
         path = _present(info, file, named)
         expected = file.checksum(path) if path else file.sha256
-        found = sha256(path) if path and path.is_file() else None
+        actual = sha256(path) if path and path.is_file() else None
         status: Status
         if path is None:
             status = "missing"
         elif expected is None:
             status = "no checksum known"
         else:
-            status = "ok" if found == expected else "wrong checksum"
-        report.append(FileStatus(file.name, status, path, expected, found))
+            status = "ok" if actual == expected else "wrong checksum"
+        report.append(FileStatus(file.name, status, path, expected, actual))
     return report
 
 
@@ -168,12 +168,12 @@ def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path) -> None:
             f"or name a folder that holds the file with {ENVIRONMENT} or --data"
         ) from error
     except ValueError as error:
-        found = re.search(r"but got (\w+)", str(error))
-        if found is None:
+        got = re.search(r"but got (\w+)", str(error))
+        if got is None:
             raise
         raise UserError(
             f"'{target.name}' downloaded from {url} has the wrong checksum: expected {checksum.replace(':', ' ')}, "
-            f"found {found[1]}; it was not kept: try again, or name a folder that holds the right file with "
+            f"found {got[1]}; it was not kept: try again, or name a folder that holds the right file with "
             f"{ENVIRONMENT} or --data"
         ) from error
     except OSError as error:
@@ -202,19 +202,14 @@ def _unpack_member(tar: tarfile.TarFile, file: DataFile, target: Path) -> None:
     if source is None:
         raise KeyError(f"'{file.name}' is not a plain file")
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+    with written_aside(target) as part:
+        with part.open("wb") as stream:
             shutil.copyfileobj(source, stream)
-        if file.sha256 is not None and (found := sha256(part)) != file.sha256:
+        if file.sha256 is not None and (actual := sha256(part)) != file.sha256:
             raise UserError(
                 f"'{file.name}' in {Path(str(tar.name)).name} has the wrong checksum: expected sha256 {file.sha256}, "
-                f"found {found}; it was not kept"
+                f"found {actual}; it was not kept"
             )
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:

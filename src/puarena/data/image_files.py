@@ -68,12 +68,12 @@ def listed(source: Path) -> dict[Name, str]:
         else:
             with _tgz(source) as stream:
                 paths = [member.name for member in stream if member.isfile()]
-    found = {}
+    images = {}
     for path in paths:
         parts = PurePosixPath(path.replace("\\", "/")).parts  # perhaps below one folder, such as imagenette2-160
         if len(parts) in (3, 4) and parts[-3] in PARTS and _is_image(parts[-1]):
-            found[Name(*parts[-3:])] = path
-    return dict(sorted(found.items()))
+            images[Name(*parts[-3:])] = path
+    return dict(sorted(images.items()))
 
 
 def fingerprint(source: Path) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 from puarena.data.dataset import Bytes
 from puarena.data.download import CACHE_ENVIRONMENT
 from puarena.errors import UserError
+from puarena.files import written_aside
 
 ABANDONED = 3600.0  # seconds after which a file that was never finished may go
 
@@ -56,27 +55,21 @@ def save(path: Path, arrays: Mapping[str, Bytes], about: Mapping[str, object], n
     from safetensors.numpy import save_file
 
     marks = {"about": _text(about), "notes": json.dumps(notes)}
-    temp = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(dict(arrays), temp, marks | {"sha256": _digest(arrays, marks)})
-        temp.chmod(0o644)
-        with temp.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        temp.replace(path)
+        with written_aside(path) as temp:
+            save_file(dict(arrays), temp, marks | {"sha256": _digest(arrays, marks)})
+            temp.chmod(0o644)
         for old in others(path):
             old.unlink(missing_ok=True)
-    except (OSError, SafetensorError) as error:
-        reason = str(error).lower()
+    except (OSError, UserError, SafetensorError) as error:
+        reason = str(error.__cause__ or error).lower()
         if "no space left" in reason or "quota" in reason:
             raise _too_little(path.parent, sum(array.nbytes for array in arrays.values())) from error
         say(
             f"the decoded images cannot be kept in '{path.parent}' ({reason}), so they are decoded again next time; "
             f"name another folder with {CACHE_ENVIRONMENT}"
         )
-    finally:
-        with suppress(OSError):
-            temp.unlink(missing_ok=True)
 
 
 def others(path: Path) -> list[Path]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from puarena.fleet import sgd_kernel
-from puarena.networks import RunNetwork
+from puarena.networks import RunNetwork, kernels
 
 
 def _like(per_run: Tensor, parameter: Tensor) -> Tensor:
@@ -37,7 +36,10 @@ class RunSGD:
             grads = [g.addcmul(p, d) for g, p, d in zip(grads, self.parameters, self.decays, strict=True)]
         kept = [] if active is None else [t.clone() for t in (*self.parameters, *self.buffers)]
         for p, g, buffer in zip(self.parameters, grads, self.buffers, strict=True):
-            if not self.nesterov and sgd_kernel.sgd_(p, g, buffer, rate, self.momentum):
+            if not self.nesterov and p.is_cuda and p.is_contiguous() and g.is_contiguous() and kernels.installed():
+                from puarena.fleet.sgd_kernel import sgd_
+
+                sgd_(p, g, buffer, rate, self.momentum)
                 continue
             momentum = _like(self.momentum, p)
             buffer.mul_(momentum).add_(g)

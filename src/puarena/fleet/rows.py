@@ -37,7 +37,7 @@ class FleetConfig:
     device: str = "cpu"
     dtype: str = "float32"
     capture: bool = True  # on CUDA: replay captured steps
-    precision: str = "float32"  # of a residual network's activations: "float32" or "bf16"
+    precision: str = "float32"  # of the network's activations: "float32" or "bf16", where it has a choice
     weak: View | None = None  # view of the training inputs; None leaves them as they are
     strong: View | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
     evaluation: View | None = None  # view of validation, test and full passes; None leaves inputs as they are

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from puarena.metrics.records import Criterion, look_up
 from puarena.metrics.scores import auc
 
@@ -43,9 +41,11 @@ class Counts:
 
     def by_setting(self, one_sample: Any, two_samples: Any) -> Any:
         """The first value in the one-sample setting, the second in the other."""
-        if isinstance(self.one_sample, (bool, np.bool_, np.ndarray)):
-            return np.where(self.one_sample, one_sample, two_samples)
-        return one_sample.where(self.one_sample, two_samples)
+        if hasattr(one_sample, "where"):  # a tensor
+            return one_sample.where(self.one_sample, two_samples)
+        import numpy as np
+
+        return np.where(self.one_sample, one_sample, two_samples)
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,10 @@ CRITERIA: dict[str, Criterion] = {
             needs="counts",
             synonyms=("proxy-accuracy",),
             high=2.0,
+            long="proxy accuracy",
+            explanation="An estimate of accuracy from positives and unlabeled examples alone: reward for positives "
+            "recognised, plus the share of examples called negative. On average it equals accuracy plus a "
+            "constant, the class prior, so it ranks models as accuracy would. Can be used in practice.",
             color="#0b8f74",
         ),
         Criterion(
@@ -126,6 +130,10 @@ CRITERIA: dict[str, Criterion] = {
             proxy_auc,
             needs="scores",
             synonyms=("proxy-auc",),
+            long="proxy AUC",
+            explanation="How often a labeled positive gets a higher score than an unlabeled example. On average it "
+            "orders models as the AUC would, but it does not care where the line between yes and no is drawn. Can be "
+            "used in practice.",
             color="#d98a00",
         ),
         Criterion(
@@ -136,6 +144,9 @@ CRITERIA: dict[str, Criterion] = {
             needs="labels",
             synonyms=("oracle", "oracle-accuracy"),
             oracle=True,
+            long="oracle accuracy",
+            explanation="Accuracy on validation data with its true labels. Nobody has these in practice: it shows what "
+            "better selection could gain.",
             color="#6f63d9",
         ),
         Criterion(
@@ -146,6 +157,9 @@ CRITERIA: dict[str, Criterion] = {
             needs="counts",
             high=2.0,
             default=False,
+            long="proxy accuracy as the published code computes it",
+            explanation="Proxy accuracy as the published code computes it, which favours models with high recall; for "
+            "comparison with published numbers only.",
             color="#c04a80",
             profile="released",
             replaces="pa",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from puarena import random
-from puarena.networks import mlp_kernels
+from puarena.networks import kernels
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -27,9 +28,11 @@ class _Logit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, theta: Tensor, units: int) -> Tensor:
         weight_1 = split(theta, x.shape[-1], units)[0]
-        if mlp_kernels.available(theta):
+        if kernels.available(theta):
+            from puarena.networks.kernels.mlp import finish_forward
+
             hidden = torch.bmm(x, weight_1)
-            f = mlp_kernels.finish_forward(hidden, theta, x.shape[-1])
+            f = finish_forward(hidden, theta, x.shape[-1])
         else:
             hidden = x.new_empty(*x.shape[:2], units)
             f = tiled_forward(x, theta, units, hidden)
@@ -41,8 +44,10 @@ class _Logit(torch.autograd.Function):
         (g,) = grads
         x, hidden, theta = ctx.saved_tensors
         out = torch.empty_like(theta)
-        if mlp_kernels.available(theta):
-            g_hidden = mlp_kernels.start_backward(g, hidden, theta, out, x.shape[-1])
+        if kernels.available(theta):
+            from puarena.networks.kernels.mlp import start_backward
+
+            g_hidden = start_backward(g, hidden, theta, out, x.shape[-1])
             torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden.shape[-1])[0])
         else:
             tiled_backward(x, theta, hidden, g, out)
@@ -133,15 +138,24 @@ class MLP(RunNetwork):
     Weights and biases start uniform in ``±1/sqrt(fan_in)`` like PyTorch's linear layer, each run from its own seed.
     """
 
+    name = "mlp"
+    family = "mlp"
+    images = False
+    meaning = "one hidden layer of 500 ReLU units; images are flattened"
+    capacity: ClassVar[Mapping[str, int]] = {"cpu": 64, "cuda": 256}
+    probe: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (2, 128), "cuda": (32, 128)}
+
     def __init__(
         self,
         seeds: Tensor,
-        features: int,
-        hidden: int = 500,
+        shape: tuple[int, ...],
         stream: str = "init",
         dtype: torch.dtype = torch.float32,
+        precision: str = "float32",
+        hidden: int = 500,
     ) -> None:
-        super().__init__()
+        super().__init__(seeds, shape, stream, dtype, precision)
+        features = prod(shape)
         self.features, self.hidden = features, hidden
         size = (features + 3) * hidden + 2
         theta = 2 * random.uniform(seeds, stream, (size,), dtype=torch.float64) - 1
@@ -170,6 +184,6 @@ class MLP(RunNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
         x = x.flatten(2)
-        if torch.is_grad_enabled() or mlp_kernels.available(self.weight):
+        if torch.is_grad_enabled() or kernels.available(self.weight):
             return _Logit.apply(x, self.weight, self.hidden)
         return tiled_forward(x, self.weight, self.hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -17,20 +18,29 @@ class Stacked(RunNetwork):
 
     With one output it is the logit; with two, the logit is the second minus the first. The module must not keep
     buffers (batch normalisation) nor draw random numbers (dropout): rows could mix, or a run would not repeat itself.
+    A subclass that has a ``name`` defines ``make`` as a static method.
     """
 
+    images = False
+    make: Callable[[int], nn.Module]
+
     def __init__(
-        self, make: Callable[[int], nn.Module], seeds: Tensor, features: int, stream: str, dtype: torch.dtype
+        self,
+        seeds: Tensor,
+        shape: tuple[int, ...],
+        stream: str = "init",
+        dtype: torch.dtype = torch.float32,
+        precision: str = "float32",
+        make: Callable[[int], nn.Module] | None = None,
     ) -> None:
-        super().__init__()
-        copies = [_seeded(make, features, seed, stream) for seed in seeds.tolist()]
+        super().__init__(seeds, shape, stream, dtype, precision)
+        copies = [_seeded(make or self.make, prod(shape), seed, stream) for seed in seeds.tolist()]
         first = copies[0]
         if not isinstance(first, nn.Module) or not list(first.parameters()):
             raise ValueError(f"network must build a torch module with parameters, and gave a {type(first).__name__}")
         if list(first.buffers()) or any(isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()):
             raise ValueError("network must have neither buffers (batch normalisation) nor dropout; use LayerNorm")
         self.names = [name for name, _ in first.named_parameters()]
-        self.decayed = [p.dim() > 1 for p in first.parameters()]
         for at, parts in enumerate(zip(*(list(c.parameters()) for c in copies), strict=True)):
             stacked = torch.stack([p.detach().to(dtype) for p in parts]).to(seeds.device)
             self.register_parameter(f"p{at}", nn.Parameter(stacked))
@@ -47,11 +57,6 @@ class Stacked(RunNetwork):
         if z.dim() != 3 or z.shape[-1] not in (1, 2):
             raise ValueError(f"network must give one or two outputs per row, and gave shape {tuple(z.shape[1:])}")
         return torch.cat([torch.zeros_like(z), z], -1) if z.shape[-1] == 1 else z
-
-    def decays(self) -> list[Tensor]:
-        """Return where weight decay acts: on matrices, not on vectors (biases, normalisation)."""
-        both = zip(self.parameters(), self.decayed, strict=True)
-        return [torch.full_like(p[:1], float(decays)) for p, decays in both]
 
 
 def _seeded(make: Callable[[int], nn.Module], features: int, seed: int, stream: str) -> nn.Module:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import algorithms
+from puarena import algorithms, networks
 from puarena.algorithms.core import configurations
 from puarena.errors import UserError, nearest
 from puarena.practice.estimator import AUTO, ENSEMBLE, PUClassifier
@@ -173,7 +173,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         drawn = [first]
         for at in range(1, self.n_iter):
             if self.space is None:
-                config = configurations.draw(at, seed, "mlp", declared)
+                config = configurations.draw(at, seed, networks.kind_of(base.network), declared)
                 values = {
                     "lr": config.lr * min(max(PROTOCOL / base.steps, 1.0), 10.0),
                     "batch_size": config.batch_size,

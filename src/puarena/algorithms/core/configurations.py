@@ -9,15 +9,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 DEFAULT_LR = 1e-3
 MOMENTUM = 0.9
 LR_EXPONENTS = (-4.5, -2.5)
-BATCH_EXPONENTS = {"mlp": (4, 7), "resnet": (5, 8)}  # the exponent is cut to an integer: 16, 32, 64 and 32, 64, 128
-DEFAULT_BATCH = {"mlp": 128, "resnet": 64}  # as the paper's table says; the released registry has 64 for both
+
+
+class BatchSizes(Protocol):
+    """What a network declares about the batch sizes it is searched with."""
+
+    @property
+    def default_batch(self) -> int:
+        """Of configuration 0, as the paper's table says."""
+
+    @property
+    def batch_exponents(self) -> tuple[int, int]:
+        """Between these a power of two is drawn and cut to an integer."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,6 @@ class Configuration:
     hyper: dict[str, Any]
 
 
-def family_of(network: str) -> str:
-    """The kind of network that decides about batch sizes: "mlp" or "resnet"."""
-    return "mlp" if network == "mlp" else "resnet"
-
-
 def seed_hash(*parts: object) -> int:
     """The released registry's seed: md5 of the printed tuple, modulo 2^31."""
     return int(hashlib.md5(str(parts).encode(), usedforsecurity=False).hexdigest(), 16) % 2**31
@@ -43,18 +48,18 @@ def seed_hash(*parts: object) -> int:
 def draw(
     config: int,
     trial: int,
-    family: str = "mlp",
+    network: BatchSizes,
     hypers: Mapping[str, Any] | None = None,
     default_batch: int | None = None,
 ) -> Configuration:
-    """Return configuration number ``config`` of ``trial`` for a network ``family`` ("mlp" or "resnet").
+    """Return configuration number ``config`` of ``trial`` with the batch sizes of a ``network``.
 
     ``hypers`` are an algorithm's declared hyperparameters (``Hyper``); without a search distribution they keep their
     default. ``default_batch`` is the batch size of configuration 0 where it is not the paper's.
     """
     hypers = hypers or {}
     if config == 0:
-        batch = DEFAULT_BATCH[family] if default_batch is None else default_batch
+        batch = network.default_batch if default_batch is None else default_batch
         return Configuration(DEFAULT_LR, batch, MOMENTUM, {name: hyper.default for name, hyper in hypers.items()})
     seed = seed_hash(config, trial)
 
@@ -63,7 +68,7 @@ def draw(
 
     return Configuration(
         lr=float(10 ** generator("lr").uniform(*LR_EXPONENTS)),
-        batch_size=2 ** int(generator("batch_size").uniform(*BATCH_EXPONENTS[family])),
+        batch_size=2 ** int(generator("batch_size").uniform(*network.batch_exponents)),
         momentum=MOMENTUM,
         hyper={name: h.search.sample(generator(name)) if h.search else h.default for name, h in hypers.items()},
     )

@@ -1,1 +1,37 @@
-"""Who trains the fleets: this process, worker processes, or streams of a GPU."""
+"""Who trains the fleets of a run. One file each, found here: a new one needs no line elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from puarena.bench.executors.base import Executor
+from puarena.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from puarena.bench.plan import FleetSpec
+
+
+def kinds() -> dict[str, type[Executor]]:
+    """Every executor by its name."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+    classes = [value for module in modules for value in vars(module).values() if inspect.isclass(value)]
+    return {kind.name: kind for kind in classes if issubclass(kind, Executor) and not inspect.isabstract(kind)}
+
+
+def choose(device: str, workers: int | None, fleets: Sequence[FleetSpec], name: str | None = None) -> Executor:
+    """The executor of this name, or the one that pays most for these fleets on this device.
+
+    ``workers`` is the number of fleets side by side; None: what pays.
+    """
+    if workers is not None and workers < 1:
+        raise UserError(f"the number of workers is {workers}; give 1 or more")
+    fit = {each: kind for each, kind in kinds().items() if device in kind.devices}
+    if name is None:
+        return max(fit.values(), key=lambda kind: kind.preference(workers, fleets))(workers)
+    if name not in fit:
+        raise unknown(f"executor for the device {device}", name, fit)
+    return fit[name](workers)

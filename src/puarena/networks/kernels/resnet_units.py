@@ -7,39 +7,31 @@ of its outputs, and a pass that normalises, adds the shortcut and cuts at zero; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from puarena.networks import resnet_kernels as kernels
-
-if TYPE_CHECKING:
-    from puarena.networks.resnet import Block, ResNet, Unit
+from puarena.networks.kernels import resnet_launches as launches
+from puarena.networks.resnet_layout import EPS, Block, Layout, Unit
 
 
-def available(theta: Tensor) -> bool:
-    """Can the kernels be used on these parameters?"""
-    return theta.is_cuda and theta.dtype == torch.float32 and kernels.there()
-
-
-def features(network: ResNet, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
-    """Return the last map of every run from inputs with channels last."""
-    stack = Stack(network)
-    plan = network.plan
-    if not network.training:
-        x = stack.evaluate(plan.stem, x, True)
-        for block in plan.blocks:
+def features(stack: Stack, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
+    """Return the last map of every run from inputs with channels last; ``parts`` are the parameters by ``sizes``."""
+    layout = stack.layout
+    if not stack.training:
+        x = stack.evaluate(layout.stem, x, True)
+        for block in layout.blocks:
             other = x if block.shortcut is None else stack.evaluate(block.shortcut, x, False)
             x = stack.evaluate(block.second, stack.evaluate(block.first, x, True), True, other)
         return x
-    count = len(plan.units)
+    count = len(layout.units)
 
     def of(unit: Unit) -> tuple[Tensor, Tensor, Tensor]:
         return parts[unit.number], parts[count + unit.number], parts[2 * count + unit.number]
 
-    x = _Stem.apply(stack, plan.stem, x, *of(plan.stem))
-    for block in plan.blocks:
+    x = _Stem.apply(stack, layout.stem, x, *of(layout.stem))
+    for block in layout.blocks:
         third = () if block.shortcut is None else of(block.shortcut)
         x = _Block.apply(stack, block, x, *of(block.first), *of(block.second), *third)
     return x
@@ -48,30 +40,32 @@ def features(network: ResNet, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
 class Stack:
     """What the passes of one forward call share: the parameters as they are computed with, and the statistics."""
 
-    def __init__(self, network: ResNet) -> None:
-        plan = network.plan
-        self.network, self.compute = network, network.compute
+    def __init__(
+        self, layout: Layout, weight: Tensor, running: tuple[Tensor, Tensor], compute: torch.dtype, training: bool
+    ) -> None:
+        self.layout, self.training = layout, training
+        self.mean, self.variance = running
         with torch.no_grad():
-            self.weights = network.weight.to(network.compute).split(plan.sizes, 1)
-            theta, c = network.weight, plan.channels
-            begin = sum(plan.sizes[: len(plan.units)])
+            self.weights = weight.to(compute).split(layout.sizes, 1)
+            theta, c = weight, layout.channels
+            begin = sum(layout.sizes[: len(layout.units)])
             self.gamma, self.beta = theta[:, begin : begin + c], theta[:, begin + c : begin + 2 * c]
-            if not network.training:
-                self.scale = self.gamma * torch.rsqrt(network.variance + kernels.EPS)
-                self.shift = self.beta - network.mean * self.scale
+            if not training:
+                self.scale = self.gamma * torch.rsqrt(self.variance + EPS)
+                self.shift = self.beta - self.mean * self.scale
 
     def evaluate(self, unit: Unit, x: Tensor, relu: bool, other: Tensor | None = None) -> Tensor:
         """Return a unit's outputs in evaluation mode."""
         affine = self.scale[:, unit.channels], self.shift[:, unit.channels]
-        return kernels.convolve(x, self.weights[unit.number], unit, affine=affine, other=other, relu=relu)
+        return launches.convolve(x, self.weights[unit.number], unit, affine=affine, other=other, relu=relu)
 
     def forward(self, unit: Unit, x: Tensor, relu: bool, other: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """Return a unit's outputs in training mode, and what its gradient needs."""
-        y, partial = kernels.convolve_and_measure(x, self.weights[unit.number], unit)
+        y, partial = launches.convolve_and_measure(x, self.weights[unit.number], unit)
         at = unit.channels
-        running = self.network.mean[:, at], self.network.variance[:, at]
-        measured = kernels.settle(y, unit, partial, self.gamma[:, at], self.beta[:, at], running)
-        out = kernels.normalise(y, measured, other, relu)
+        running = self.mean[:, at], self.variance[:, at]
+        measured = launches.settle(y, unit, partial, self.gamma[:, at], self.beta[:, at], running)
+        out = launches.normalise(y, measured, other, relu)
         return out, [x, y, out, measured]
 
     def backward(
@@ -82,13 +76,13 @@ class Stack:
         The last is ``g`` where the outputs are positive; without ``keep`` it is ``g`` as it came.
         """
         x, y, out, measured = saved
-        sums, cut = kernels.normalise_sums(g, out, y, measured, relu, keep)
-        dy = kernels.normalise_backward(cut, out, y, measured, sums, relu and not keep)
-        return dy, (kernels.weight_gradient(x, dy, unit), sums[:, 1], sums[:, 0]), cut
+        sums, cut = launches.normalise_sums(g, out, y, measured, relu, keep)
+        dy = launches.normalise_backward(cut, out, y, measured, sums, relu and not keep)
+        return dy, (launches.weight_gradient(x, dy, unit), sums[:, 1], sums[:, 0]), cut
 
     def input_gradient(self, unit: Unit, like: Tensor, dy: Tensor, other: Tensor | None = None) -> Tensor:
         """Return the gradient of a convolution's inputs, ``other`` added."""
-        return kernels.convolve_back(dy, self.weights[unit.number], unit, like.shape, other)
+        return launches.convolve_back(dy, self.weights[unit.number], unit, like.shape, other)
 
 
 class _Stem(torch.autograd.Function):

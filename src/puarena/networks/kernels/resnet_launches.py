@@ -1,4 +1,4 @@
-"""Launches of the kernels for stacks of residual networks (``resnet_triton``): the same launch serves every run.
+"""Launches of the kernels for stacks of residual networks (``kernels/resnet.py``): the same launch serves every run.
 
 Activations are ``[runs, n, side, side, channels]``, weights of a run ``[kernel, kernel, c_in, c_out]``, sums are kept
 in float32. Nothing is added up in an order that can vary, so the same inputs give the same bits.
@@ -6,23 +6,13 @@ in float32. Nothing is added up in an order that can vary, so the same inputs gi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from puarena.networks.resnet_triton import kernels
+from puarena.networks.kernels import resnet as kernels
+from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit
 
-if TYPE_CHECKING:
-    from puarena.networks.resnet import Unit
-
-EPS, MOMENTUM = 1e-5, 0.1  # of batch normalisation
 SUMS, GRADIENTS = 1056, 528  # programs wanted for a reduction: eight and four per multiprocessor of an H200
-
-
-def there() -> bool:
-    """Is Triton installed?"""
-    return kernels() is not None
 
 
 def _block(c: int, most: int) -> int:
@@ -56,7 +46,7 @@ def _launch_convolve(
     apart = unit.stride if back else 1
     tiles = -(-n * (-(-out_side // apart)) ** 2 // rows)
     grid = (tiles * -(-c_out // cols), runs, apart**2)
-    kernels().convolve[grid](
+    kernels.convolve[grid](
         x, w, y, y if partial is None else partial, scale, shift, y if other is None else other,
         n, side, c_in, out_side, c_out, unit.kernel // 2,
         w.stride(0), unit.c_in * unit.c_out, w_in, w_out, scale.stride(0),
@@ -114,7 +104,7 @@ def settle(
     pixels = n * side * side
     cols = 8
     tiles = min(512, 1 << (partial.shape[1] - 1).bit_length())
-    kernels().settle[(runs, -(-c // cols))](
+    kernels.settle[(runs, -(-c // cols))](
         partial, gamma, beta, *running, out, pixels, c, gamma.stride(0), running[0].stride(0), MOMENTUM, EPS,
         rows=_convolve_shape(unit.c_in, c, y.dtype, False)[0], tiles=tiles, cols=cols,
     )  # fmt: skip
@@ -133,7 +123,7 @@ def normalise(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> 
     out = torch.empty_like(y)
     rows, cols = _sheet(c)
     pixels = n * side * side
-    kernels().normalise[(-(-pixels // rows) * -(-c // cols), runs)](
+    kernels.normalise[(-(-pixels // rows) * -(-c // cols), runs)](
         y, measured[:, 2], measured[:, 3], y if other is None else other, out, pixels, c, measured.stride(0),
         add=other is not None, relu=relu, rows=rows, cols=cols,
     )  # fmt: skip
@@ -155,7 +145,7 @@ def normalise_sums(
     parts = -(-pixels // chunk)
     partial = torch.empty(runs, parts, 2, c, dtype=torch.float32, device=y.device)
     cut = torch.empty_like(g) if keep else g
-    kernels().normalise_sums[(parts * across, runs)](
+    kernels.normalise_sums[(parts * across, runs)](
         g, out, y, measured, cut, partial, pixels, c, chunk, relu=relu, keep=keep, rows=rows, cols=cols
     )
     return partial.sum(1), cut
@@ -167,7 +157,7 @@ def normalise_backward(g: Tensor, out: Tensor, y: Tensor, measured: Tensor, sums
     dy = torch.empty_like(y)
     rows, cols = _sheet(c)
     pixels = n * side * side
-    kernels().normalise_backward[(-(-pixels // rows) * -(-c // cols), runs)](
+    kernels.normalise_backward[(-(-pixels // rows) * -(-c // cols), runs)](
         g, out, y, measured, sums, dy, pixels, c, relu=relu, rows=rows, cols=cols
     )
     return dy
@@ -184,7 +174,7 @@ def weight_gradient(x: Tensor, dy: Tensor, unit: Unit) -> Tensor:
     chunk = -(-pixels // (parts * rows)) * rows
     parts = -(-pixels // chunk)
     partial = torch.empty(parts, runs, unit.weights, dtype=torch.float32, device=x.device)
-    kernels().weight_gradient[(blocks, parts, runs)](
+    kernels.weight_gradient[(blocks, parts, runs)](
         x, dy, partial, pixels, side, c_in, out_side, c_out, unit.stride, unit.kernel // 2, chunk,
         size=unit.kernel, taps=taps, precision=_precision(x), rows=rows, depth=depth, cols=cols, num_warps=warps,
         num_stages=stages,

@@ -1,0 +1,66 @@
+"""The datasets of a plan, the PU data drawn from them, and the class priors that runs are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from puarena import data
+from puarena.bench.estimated_prior import Estimates, with_prior
+from puarena.bench.plan import Plan, RunSpec
+
+if TYPE_CHECKING:
+    from puarena.data import Dataset, HiddenLabels, Problem, PUData
+
+
+class DataSource:
+    """The datasets of a plan and their PU draws, each loaded and drawn once.
+
+    Sent to another process it takes the estimated priors along and loads the datasets there.
+    """
+
+    def __init__(self, plan: Plan, folder: str | Path | None = None, estimates: Estimates | None = None) -> None:
+        self.plan, self.folder = plan, folder
+        self.estimates = Estimates() if estimates is None else estimates
+        self.draw = lru_cache(maxsize=None)(self._draw)
+        self.features = lru_cache(maxsize=None)(self._features)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataSource, (self.plan, self.folder, self.estimates)
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """The datasets by name."""
+        return {name: data.load(source, self.folder) for name, source in self.plan.sources.items()}
+
+    def _draw(self, problem: Problem, split: int, salt: str) -> tuple[PUData, HiddenLabels]:
+        return data.draw(self.datasets[problem.dataset], problem, split, salt)
+
+    def _features(self, dataset: str, device: str) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """A dataset's features on a device, and as evaluation sees them where that differs by more than a view."""
+        source = self.datasets[dataset]
+        features = torch.as_tensor(source.features).to(device)
+        evaluation = None if source.evaluation is None else torch.as_tensor(source.evaluation).to(device)
+        if device == "cuda":
+            torch.cuda.synchronize()  # fleets read them from streams of their own
+        return features, evaluation
+
+    def of(self, run: RunSpec) -> tuple[PUData, HiddenLabels]:
+        """A run's data with the prior it is given: the true one, or an estimate that is made once per draw."""
+        pu, hidden = self.draw(run.problem, run.split, run.salt)
+        prior = self.estimates.of(run, self.datasets[run.problem.dataset], pu)
+        return (pu if prior is None else with_prior(pu, prior)), hidden
+
+    def check(self) -> None:
+        """Draw everything before anything is trained, so that data that cannot be supplied is known at once."""
+        for run in self.plan.runs:
+            self.draw(run.problem, run.split, run.salt)
+
+    def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
+        """Estimate the priors of these runs here, once, for all that train them."""
+        for run in runs:
+            self.of(run)
