@@ -27,8 +27,8 @@ _HOMES = {
     "load_model": ("puarena.practice.saving", "load_model"),
 }
 __all__ = [
-    "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__", "load",
-    "load_model", "proxy_accuracy", "proxy_auc", "run", "table",
+    "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
+    "load", "load_model", "proxy_accuracy", "proxy_auc", "run", "table",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

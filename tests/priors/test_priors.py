@@ -151,7 +151,11 @@ def test_bench_table():
     assert len(rows) == 8
     assert len(found) == 4
     assert all(0 <= row["error"] < 0.4 for row in rows)
-    assert list(found[0]["errors"]) == [0.4, 0.6]
+    assert list(found[0]["errors"]) == ["0.4", "0.6"]
+    assert all(0 <= line["covered"] <= 1 for line in found)
+    real = list(bench.measure(["breast-cancer"], methods=["saturation"], labelings=["0.3", "20"]))
+    assert [row["at"] for row in real] == ["0.3", "20"]
+    assert all(row["covered"] and row["error"] < 0.2 for row in real)
     with pytest.raises(UserError, match="unknown method"):
         next(bench.measure(methods=["bb"]))
 

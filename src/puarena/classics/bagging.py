@@ -17,9 +17,9 @@ from puarena.practice.labels import Labels
 class BaggingPUClassifier(PUWrapper):
     """The mean of many classifiers, each of all positives against a random part of the unlabeled rows.
 
-    ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives).
-    ``n_jobs``: threads that fit and predict. ``oob_score_``: for every training row the mean over the classifiers that did not see it as negative; NaN for rows
-    that all of them saw, and for the labeled ones.
+    ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives). ``n_jobs``:
+    threads that fit and predict. ``oob_score_``: for every training row the mean over the classifiers that did not see
+    it as negative; NaN for rows that all of them saw, and for the labeled ones.
     """
 
     def __init__(

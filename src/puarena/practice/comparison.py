@@ -11,35 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puarena.data.tables import load_table
+from puarena.data.tables import LABELINGS, LEAST, give_labels, load_table
 from puarena.errors import UserError, unknown
 from puarena.practice.encoding import TableEncoder
 
 Flags = npt.NDArray[np.bool_]
 METRICS = {"accuracy": True, "auc": True, "f1": True, "brier": False, "prior_error": False, "seconds": False}
-FREQUENCIES = {"0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
-LABELINGS = (*FREQUENCIES, "biased", "20")
-LEAST = 5  # labels
-
-
-def give_labels(truth: Flags, X: npt.NDArray[np.float64], labeling: str, rng: np.random.Generator) -> Flags:
-    """Label some positives: a share of them, 20, or ("biased") 5 to 55 % along the first principal component."""
-    positive, labeled = np.flatnonzero(truth), np.zeros(len(truth), bool)
-    if labeling == "20":
-        labeled[rng.choice(positive, min(20, len(positive) - LEAST), replace=False)] = True
-        return labeled
-    if labeling == "biased":
-        centered = X - X.mean(0)
-        along = centered @ np.linalg.eigh(centered.T @ centered)[1][:, -1]
-        chance: Any = 0.05 + 0.5 * np.argsort(np.argsort(along[positive])) / len(positive)
-    elif labeling in FREQUENCIES:
-        chance = FREQUENCIES[labeling]
-    else:
-        raise unknown("labeling", labeling, LABELINGS)
-    labeled[positive] = rng.random(len(positive)) < chance
-    if labeled.sum() < LEAST:
-        labeled[rng.choice(positive, LEAST, replace=False)] = True
-    return labeled
 
 
 Fitted = tuple[Any, Any, Any]  # predicted flags, probability, prior estimate (with .value and .interval) or None

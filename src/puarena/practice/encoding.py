@@ -7,6 +7,7 @@ missing, a category becomes the number of its value.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -17,6 +18,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
+DATES = "column '{}' holds dates or times; turn them into numbers (such as days since an event) or drop them."
+SEEN = 50  # values that are looked at to tell whether text is dates
 FREQUENT = 30  # values of a category that get a column of their own
 DISTINCT = 0.9  # a text column with this share of different values is a name or a number of a row, no category
 
@@ -145,9 +149,7 @@ def _values(name: str, column: Any) -> Any:
         number = types.is_bool_dtype(kind) or types.is_numeric_dtype(kind)
         raw = column.to_numpy(float, na_value=np.nan) if number else column.to_numpy(object, na_value=None)
     if temporal:
-        raise ValueError(
-            f"column '{name}' holds dates or times; turn them into numbers (such as days since an event) or drop them."
-        )
+        raise ValueError(DATES.format(name))
     if number:
         values = np.asarray(raw, np.float64)
         if np.isinf(values).any():
@@ -158,8 +160,7 @@ def _values(name: str, column: Any) -> Any:
         values = np.full(len(raw), np.nan)
         values[~missing] = raw[~missing].astype(float)
         return values
-    if any(hasattr(v, "isoformat") for v in raw[~missing]):
-        raise ValueError(
-            f"column '{name}' holds dates or times; turn them into numbers (such as days since an event) or drop them."
-        )
+    dated = [hasattr(v, "isoformat") or bool(DATE.match(str(v))) for v in raw[~missing][:SEEN]]
+    if dated and all(dated):
+        raise ValueError(DATES.format(name))
     return np.array([None if gap else str(v).strip() for v, gap in zip(raw, missing, strict=True)], object)

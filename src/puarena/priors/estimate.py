@@ -97,8 +97,8 @@ def estimate_prior(
             raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{nearest(option, known)}")
     sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
     with threads(len(sample.x_p) + len(sample.x_u)):
-        refits = [sample.part(PART, seed) for seed in range(1, REFITS + 1)] if n_bootstrap != 0 else []
-        answers = {name: _one(sample, METHODS[name], kind, n_bootstrap, options, refits) for name in wanted}
+        refits = refitted(sample) if n_bootstrap != 0 else []
+        answers = {name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits) for name in wanted}
     chosen = _median(answers) if method == "all" else answers[method]
     others = {name: each for name, each in answers.items() if name != method}
     if others:
@@ -156,10 +156,16 @@ def threads(rows: int) -> AbstractContextManager[Any]:
     return threadpool_limits(1 if rows < SMALL else None)
 
 
-def _one(
+def refitted(sample: Sample) -> list[Sample]:
+    """Parts of a sample on which the classifiers are fitted again."""
+    return [sample.part(PART, seed) for seed in range(1, REFITS + 1)]
+
+
+def answer(
     sample: Sample, method: Method, setting: labelling.Setting, n_bootstrap: int | None, options: dict[str, Any],
     refits: list[Sample],
 ) -> PriorEstimate:  # fmt: skip
+    """What one method says about a sample; its interval contains the refits."""
     own = {key: value for key, value in options.items() if key in method.options}
     share = method.prepare(sample, **own)
     n_p, n_u = sample.x_p.shape[0], sample.x_u.shape[0]

@@ -111,7 +111,14 @@ class Sample:
         )
         trees = [side if side is None else side[i] for side, i in ((self.tree_p, i_p), (self.tree_u, i_u))]
         return replace(
-            self, x_p=self.x_p[i_p], x_u=self.x_u[i_u], folds=min(self.folds, 3), random_state=seed, notes=[], tree_p=trees[0], tree_u=trees[1]
+            self,
+            x_p=self.x_p[i_p],
+            x_u=self.x_u[i_u],
+            folds=min(self.folds, 3),
+            random_state=seed,
+            notes=[],
+            tree_p=trees[0],
+            tree_u=trees[1],
         )
 
     @cached_property

@@ -9,7 +9,7 @@ Jaskie, Elkan, Spanias: A modified logistic regression for positive and unlabele
 
 and slope and share are averaged over by their posterior distribution, under mild prior distributions: real tables have
 more often few positives than many. The interval is that distribution's, with every row counted ``TEMPER`` times,
-since a logistic curve is only nearly right. These numbers were chosen on one half of some real tables and tried on the other
+since a logistic curve is only nearly right. These numbers were chosen on some real tables and tried on others
 (docs/practice.md).
 """
 
