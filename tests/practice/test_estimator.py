@@ -106,7 +106,11 @@ def test_two_sample_data_and_the_ways_to_write_labels():
     clf = quick(**made).fit(A, s)
     assert clf.score(A, both.astype(int)) > 0.9
     decision = clf.decision_function(A)
-    for labels, positive in ((2 * s - 1, 1), (s.astype(bool), True), (np.where(s, "positive", "unlabeled"), "positive")):
+    for labels, positive in (
+        (2 * s - 1, 1),
+        (s.astype(bool), True),
+        (np.where(s, "positive", "unlabeled"), "positive"),
+    ):
         other = quick(**made).fit(A, labels)
         np.testing.assert_array_equal(other.decision_function(A), decision)
         assert set(other.predict(A)) <= set(labels)

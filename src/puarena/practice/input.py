@@ -28,6 +28,9 @@ class TableInput:
         labels = read_labels(y, self.positive_label)
         self.classes_ = labels.classes
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        for name, side in (("positives", labels.positive), ("unlabeled rows", ~labels.positive)):
+            if weight is not None and not weight[side].sum() > 0:
+                raise ValueError(f"sample_weight leaves only one class: the weights of the {name} are all zero.")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         rate, n = float(labels.positive.mean()), len(labels.positive)

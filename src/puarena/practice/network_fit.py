@@ -192,9 +192,7 @@ class NetworkFit:
 def _resampled(rows: Any, weight: Any, rng: np.random.RandomState) -> Any:
     """As many rows, each as often as its weight says; equal weights change nothing."""
     own = weight[rows]
-    if own.sum() <= 0:
-        raise ValueError("sample_weight is zero for all labeled or all unlabeled rows.")
-    return rows if np.ptp(own) == 0 else rng.choice(rows, len(rows), p=own / own.sum())
+    return rows if np.ptp(own) == 0 or own.sum() <= 0 else rng.choice(rows, len(rows), p=own / own.sum())
 
 
 def _device(name: str) -> str:

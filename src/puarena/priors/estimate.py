@@ -96,7 +96,7 @@ def estimate_prior(
         if option not in known:
             raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{nearest(option, known)}")
     sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
-    with threads(len(sample.x_p) + len(sample.x_u)):
+    with threads(sample.x_p.shape[0] + sample.x_u.shape[0]):
         refits = refitted(sample) if n_bootstrap != 0 else []
         answers = {name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits) for name in wanted}
     chosen = _median(answers) if method == "all" else answers[method]
