@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from puarena.paper import place
+
 
 @dataclass(frozen=True)
 class Method:
@@ -44,17 +46,13 @@ METHOD = tuple(field.name for field in fields(Method))
 
 
 def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> list[Method]:
-    """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the catalogue's
-    order with what it does not know after it, then the other frames."""
+    """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the paper's order
+    with what it does not know after it, then the other frames."""
     if order is not None:
         return sorted(methods, key=lambda method: (list(order).index(method.algorithm), method.label))
-    from puarena import catalogue
 
-    known = {name: entry.order for name, entry in catalogue.entries().items()}
-    last = max(known.values()) + 1
-
-    def place(method: Method) -> tuple[Any, ...]:
+    def key(method: Method) -> tuple[Any, ...]:
         section = 0 if method.supervised else 2 if method.frame else 1
-        return section, known.get(method.base, last), method.base, method.calibrated, method.algorithm, method.label
+        return section, place(method.base), method.base, method.calibrated, method.algorithm, method.label
 
-    return sorted(methods, key=place)
+    return sorted(methods, key=key)
