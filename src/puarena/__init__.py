@@ -24,7 +24,7 @@ _HOMES = {
     "PUScorer": ("puarena.practice.scoring", "PUScorer"),
     "proxy_accuracy": ("puarena.practice.scoring", "proxy_accuracy"),
     "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
-    "load_model": ("puarena.practice.saving", "load_model"),
+    "load_model": ("puarena.practice.loading", "load_model"),
 }
 __all__ = [
     "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from puarena.bench.run import run
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
-    from puarena.practice.saving import load_model
+    from puarena.practice.loading import load_model
     from puarena.practice.scoring import PUScorer, proxy_accuracy, proxy_auc
     from puarena.practice.search import PUSearch
     from puarena.practice.splits import PUShuffleSplit, PUStratifiedKFold

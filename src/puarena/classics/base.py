@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
-from puarena.practice.labels import Labels, read_labels
+from puarena.practice.labels import Labels, check_weights, read_labels
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -37,6 +37,7 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         labels = read_labels(y, self.positive_label)
         self.classes_ = labels.classes
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        check_weights(weight, labels.positive)
         self._fit(X, labels, weight, check_random_state(self.random_state))
         return self
 

@@ -105,7 +105,7 @@ def predict(
     import pandas as pd
 
     from puarena import plugins
-    from puarena.practice.saving import load_model
+    from puarena.practice.loading import load_model
 
     for path in plugin or ():
         plugins.load(path)

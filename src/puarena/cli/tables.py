@@ -74,7 +74,7 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
 
     from puarena.practice.labels import WORDS, plain
 
-    column = known([label], frame, file) and frame[label]
+    column = frame[known([label], frame, file)[0]]
     texts = column.map(plain, na_action="ignore")
     values = column.dropna().unique().tolist()
     shown = ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import time
 import warnings
@@ -44,7 +45,7 @@ def _boosting(given: dict[str, Any], target: Any) -> Fitted:
 
 
 def _pulearn(name: str, given: dict[str, Any]) -> Fitted:
-    import pulearn
+    pulearn = importlib.import_module("pulearn")
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
@@ -63,8 +64,7 @@ def _pulearn(name: str, given: dict[str, Any]) -> Fitted:
 
 
 def _toolbox(given: dict[str, Any]) -> Fitted:
-    import pu_toolbox
-
+    pu_toolbox = importlib.import_module("pu_toolbox")
     model = pu_toolbox.ElkanNotoClassifier(random_state=given["seed"])
     return _classifier(model, given, given["labeled"].astype(int), "dense")
 

@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from puarena.data import labelling
 from puarena.practice.encoding import TableEncoder, is_frame
-from puarena.practice.labels import read_labels
+from puarena.practice.labels import check_weights, read_labels
 from puarena.practice.learners import PUTable
 from puarena.practice.network_fit import SMALLEST
 
 
-class TableInput:
+class TableInput(BaseEstimator):
     """The part of :class:`PUClassifier` that reads tables."""
 
     def _table(self, X: Any, y: Any, sample_weight: Any = None) -> PUTable:
@@ -28,9 +29,7 @@ class TableInput:
         labels = read_labels(y, self.positive_label)
         self.classes_ = labels.classes
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        for name, side in (("positives", labels.positive), ("unlabeled rows", ~labels.positive)):
-            if weight is not None and not weight[side].sum() > 0:
-                raise ValueError(f"sample_weight leaves only one class: the weights of the {name} are all zero.")
+        check_weights(weight, labels.positive)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         rate, n = float(labels.positive.mean()), len(labels.positive)
@@ -86,10 +85,9 @@ class TableInput:
         word, _, method = self.prior.partition(":")
         if word != "estimate":
             raise ValueError(f"prior={self.prior!r} is neither a number nor 'estimate' nor 'estimate:<method>'.")
-        from puarena.priors import estimate_prior
+        from puarena.priors import DEFAULT, estimate_prior
 
-        options = {"method": method} if method else {}
-        found = estimate_prior(X, labeled.astype(int), setting=setting.code, random_state=seed % 2**31, **options)
+        found = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
         least = lowest + (1 - lowest) * SMALLEST
         highest = max(min(1 - (1 - least) * SMALLEST, most), least)
         self.prior_interval_ = tuple(float(np.clip(end, least, highest)) for end in found.interval)  # type: ignore[assignment]

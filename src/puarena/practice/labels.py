@@ -76,6 +76,13 @@ def read_labels(y: Any, positive_label: Any = None) -> Labels:
     return Labels(positive, np.asarray(negative, bool), np.array([other, y[positive][0]], dtype=values.dtype))
 
 
+def check_weights(weight: npt.NDArray[np.float64] | None, positive: Flags) -> None:
+    """Refuse weights that leave no labeled positive, or nothing beside them."""
+    for name, side in (("labeled positives", positive), ("unlabeled rows", ~positive)):
+        if weight is not None and not weight[side].sum() > 0:
+            raise ValueError(f"sample_weight leaves only one class: the weights of the {name} are all zero.")
+
+
 def plain(value: Any) -> str:
     """A label as it is written: 1, 1.0 and '1' are the same, and so are True and 'true'."""
     try:

@@ -16,10 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
-from puarena.classics.base import PUWrapper, fit_weighted, positive_probability
+from puarena.classics.base import PUWrapper, fit_weighted
 from puarena.data.labelling import Setting
 from puarena.practice.labels import Labels
-from puarena.practice.members import ForestMember, GivenMember, LinearMember, Member, NetworkMember, log_odds
+from puarena.practice.members import ForestMember, GivenMember, LinearMember, Member, NetworkMember
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -165,6 +165,8 @@ class Given(Learner):
         model = clone(self.estimator)
         seeds = sorted(k for k in model.get_params() if k == "random_state" or k.endswith("__random_state"))
         model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in seeds})
+        if isinstance(model, PUWrapper) and "prior" in model.get_params():
+            model.set_params(prior=table.prior, setting=table.setting.title)
         trees = table.tree is not None and get_tags(model).input_tags.allow_nan
         x = (table.tree if trees else table.dense)[rows]
         if isinstance(model, PUWrapper):
@@ -197,10 +199,3 @@ class Networks(Learner):
             held = np.flatnonzero(fold == k)
             score[held] = member.score(table.dense[held], None)
         return score, members
-
-
-def score_of(model: Any, X: Any) -> Floats:
-    """The score of any fitted classifier: its decision, or the log-odds of its probability."""
-    if hasattr(model, "decision_function") and not isinstance(model, PUWrapper):
-        return np.asarray(model.decision_function(X), float)
-    return log_odds(positive_probability(model, X))

@@ -9,11 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from puarena.classics.base import PUWrapper, positive_probability
 from puarena.errors import UserError
 from puarena.practice.training import Model, Network
 
 Floats = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
+
+
+NODES = ("left", "right", "feature", "threshold", "missing_left", "value", "start")
 
 
 def log_odds(p: Floats) -> Floats:
@@ -94,7 +98,8 @@ class ForestMember(Member):
             )
             start += len(nodes)
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        return cls(*joined, tuple(models))  # type: ignore[arg-type]
+        arrays: dict[str, Any] = dict(zip(NODES, joined, strict=True))
+        return cls(**arrays, fitted=tuple(models))
 
     def score(self, dense: Any, tree: Any) -> Floats:
         """The log-odds of the mean probability, of which one tree's worth is one half."""
@@ -122,8 +127,7 @@ class ForestMember(Member):
 
     def plain(self) -> tuple[dict[str, Any], Arrays]:
         """Its nodes."""
-        names = ("left", "right", "feature", "threshold", "missing_left", "value", "start")
-        return {}, {name: getattr(self, name) for name in names}
+        return {}, {name: getattr(self, name) for name in NODES}
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays) -> Member:
@@ -171,9 +175,10 @@ class GivenMember(Member):
 
     def score(self, dense: Any, tree: Any) -> Floats:
         """Its decision, or the log-odds of its probability."""
-        from puarena.practice.learners import score_of
-
-        return score_of(self.estimator, tree if self.trees else dense)
+        X, model = tree if self.trees else dense, self.estimator
+        if hasattr(model, "decision_function") and not isinstance(model, PUWrapper):
+            return np.asarray(model.decision_function(X), float)
+        return log_odds(positive_probability(model, X))
 
     def plain(self) -> tuple[dict[str, Any], Arrays]:
         """It cannot be written without pickle."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +30,7 @@ class SettingWarning(UserWarning):
     """A method that was made for data of another kind."""
 
 
-class NetworkFit:
+class NetworkFit(BaseEstimator):
     """The part of :class:`PUClassifier` that knows fleets."""
 
     def _registered(self, name: str | None = None) -> str:
@@ -70,9 +71,10 @@ class NetworkFit:
         return Prepared(x, center, scale, p_train, u_train, p_val, u_val, table.setting, table.seed, table.rate)
 
     def _train(self, data: Prepared, candidates: Sequence[Candidate], **other: Any) -> list[Trained]:
-        steps = other.get("steps", self.steps)
+        steps = int(other.get("steps") or self.steps)
+        batch_size = int(other.get("batch_size") or self.batch_size)
         config = FleetConfig(
-            batch_size=other.get("batch_size", self.batch_size),
+            batch_size=batch_size,
             steps=steps,
             warmup=steps // 10 if self.warmup is None else self.warmup,
             record_every=max(10, steps // 100),
@@ -106,7 +108,7 @@ class NetworkFit:
         sizes = [min(len(own[i]) for own in parts) for i in range(4)]
         base = self._candidate(name, table.prior)
         runs = [
-            Candidate(name, base.prior, base.lr, base.momentum, base.hyper, tuple(r[:n] for r, n in zip(o, sizes)))  # type: ignore[arg-type]  # noqa: B905
+            Candidate(name, base.prior, base.lr, base.momentum, base.hyper, tuple(r[:n] for r, n in zip(o, sizes)))  # noqa: B905
             for o in parts
         ]
         trained = self._train(whole, runs, **other)

@@ -18,6 +18,7 @@ from puarena.practice.labels import read_labels
 from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
 
+DEFAULT = "saturation"
 EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
 SMALL = 50_000  # rows
 COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
@@ -47,7 +48,7 @@ def estimate_prior(
     X: Any,
     y: Any,
     setting: str = labelling.DEFAULT,
-    method: str = "saturation",
+    method: str = DEFAULT,
     random_state: int = 0,
     n_bootstrap: int | None = None,
     estimator: Any = None,
@@ -179,7 +180,7 @@ def answer(
         low, high = prior_of_share(method.interval([sample, *refits]), rate, setting)
     else:
         rng = np.random.default_rng([sample.random_state, 1])
-        again = [share(rng.integers(0, n_p, n_p), rng.integers(0, n_u, n_u)) for _ in range(times)]
+        again = [share(*(rng.integers(0, n, size=(n,)) for n in (n_p, n_u))) for _ in range(times)]
         fitted = [inside, *(method.prepare(part, **own)(None, None) for part in refits)]
         variance = [prior_of_share(values, rate, setting).var(ddof=1) for values in (again, fitted) if len(values) > 1]
         low, high = value + np.array([-1.96, 1.96]) * np.sqrt(sum(variance))
