@@ -21,8 +21,8 @@ FIVE = ["nnpu", "upu", "vpu", "dist-pu", "count-loss"]
 
 @pytest.mark.parametrize(
     "clf",
-    [PUClassifier(name, prior=0.1, setting="two-sample", steps=30, batch_size=16, lr=0.02) for name in FIVE]
-    + [PUClassifier(steps=30, batch_size=16, lr=0.02)]
+    [PUClassifier(name, prior=0.1, setting="two-sample", steps=30, batch_size=16, lr=0.02, members=1) for name in FIVE]
+    + [PUClassifier(steps=30, batch_size=16, lr=0.02, members=1)]
     + [
         PUSearch(
             PUClassifier(prior=0.1, setting="two-sample", steps=20, batch_size=16, lr=0.02, random_state=0), n_iter=2

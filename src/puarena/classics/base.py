@@ -60,8 +60,9 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         """Two classes only; input as the wrapped classifier has it."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        inner = get_tags(self._base()).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
+        if hasattr(self, "estimator"):  # it wraps one
+            inner = get_tags(self._base()).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from puarena.classics.base import Floats, PUWrapper
 from puarena.classics.trees import PAIRS, Array, Risk, Table, extra_random, grow
 from puarena.data import labelling
-from puarena.practice.labels import Labels
+from puarena.practice.labels import Labels, resampled
 
 SETTINGS = tuple(setting.title for setting in labelling.settings())
 ABOVE = 1e-9  # how far above one half the probability of a row is that the trees call positive
@@ -64,10 +64,9 @@ class PUExtraTreesClassifier(PUWrapper):
 
     def _fit(self, X: Floats, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         self._check()
-        if weight is not None and np.ptp(weight) > 0:
-            raise ValueError("PUExtraTreesClassifier takes no sample_weight; all rows must weigh the same")
         labeled = labels.positive
-        table = Table(np.concatenate([X[labeled], X[~labeled]]), int(labeled.sum()))
+        p, u = (resampled(np.flatnonzero(side), weight, rng) for side in (labeled, ~labeled))
+        table = Table(np.concatenate([X[p], X[u]]), len(p))
         n_p, n_u = table.n_p, table.n - table.n_p
         self.prior_ = self._prior(X, labeled, int(rng.randint(2**31 - 1)))
         risk = Risk(self.prior_, n_p, n_u, labelling.get(self.setting).one_sample, self.risk, self.loss)

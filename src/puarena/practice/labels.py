@@ -83,6 +83,14 @@ def check_weights(weight: npt.NDArray[np.float64] | None, positive: Flags) -> No
             raise ValueError(f"sample_weight leaves only one class: the weights of the {name} are all zero.")
 
 
+def resampled(rows: Any, weight: npt.NDArray[np.float64] | None, rng: np.random.RandomState) -> Any:
+    """As many rows, each as often as its weight says, for learners that know no weights; equal ones change nothing."""
+    own = None if weight is None else weight[rows]
+    if own is None or np.ptp(own) == 0 or own.sum() <= 0:
+        return rows
+    return rng.choice(rows, len(rows), p=own / own.sum())
+
+
 def plain(value: Any) -> str:
     """A label as it is written: 1, 1.0 and '1' are the same, and so are True and 'true'."""
     try:

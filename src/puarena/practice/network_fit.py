@@ -18,6 +18,7 @@ from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig
 from puarena.practice import probability, training
+from puarena.practice.labels import resampled
 from puarena.practice.learners import PUTable
 from puarena.practice.scoring import criterion_value
 from puarena.practice.training import Candidate, Model, Prepared, Trained
@@ -66,8 +67,7 @@ class NetworkFit(BaseEstimator):
         labeled = table.labels.positive
         p_train, p_val = training.hold_out(np.flatnonzero(labeled), self.validation_fraction, rng)
         u_train, u_val = training.hold_out(np.flatnonzero(~labeled), self.validation_fraction, rng)
-        if table.weight is not None:
-            p_train, u_train = (_resampled(rows, table.weight, rng) for rows in (p_train, u_train))
+        p_train, u_train = (resampled(rows, table.weight, rng) for rows in (p_train, u_train))
         return Prepared(x, center, scale, p_train, u_train, p_val, u_val, table.setting, table.seed, table.rate)
 
     def _train(self, data: Prepared, candidates: Sequence[Candidate], **other: Any) -> list[Trained]:
@@ -102,8 +102,7 @@ class NetworkFit(BaseEstimator):
                 for side in (table.labels.positive, ~table.labels.positive):
                     rows = np.flatnonzero(side & (held != outside))
                     own.append(rng.permutation(rows if len(rows) else np.flatnonzero(side)))
-            if table.weight is not None:
-                own[:2] = [_resampled(rows, table.weight, rng) for rows in own[:2]]
+            own[:2] = [resampled(rows, table.weight, rng) for rows in own[:2]]
             parts.append(own)
         sizes = [min(len(own[i]) for own in parts) for i in range(4)]
         base = self._candidate(name, table.prior)
@@ -189,12 +188,6 @@ class NetworkFit(BaseEstimator):
                 }
             )
         return report
-
-
-def _resampled(rows: Any, weight: Any, rng: np.random.RandomState) -> Any:
-    """As many rows, each as often as its weight says; equal weights change nothing."""
-    own = weight[rows]
-    return rows if np.ptp(own) == 0 or own.sum() <= 0 else rng.choice(rows, len(rows), p=own / own.sum())
 
 
 def _device(name: str) -> str:
