@@ -11,7 +11,6 @@ import torch
 import puarena
 from puarena import algorithms, fleet
 from puarena.algorithms.core.losses import col
-from puarena.algorithms.core.registry import ORDER
 from puarena.algorithms.imb_pu import ImbPU
 from puarena.algorithms.pulda import PULDA
 from puarena.algorithms.self_pu import SelfPU
@@ -19,6 +18,7 @@ from puarena.algorithms.tedn import TEDn, best_bin
 from puarena.bench.spec import Spec
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.steps import Stepper
+from puarena.paper import ORDER
 from puarena.priors import bbe
 from puarena.priors.sample import Sample
 from toys import rows, toy

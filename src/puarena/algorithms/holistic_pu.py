@@ -13,6 +13,7 @@ from puarena.algorithms.core.averages import ema_, frozen_copy
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.breaks import break_of_trends, trend_terms
 from puarena.algorithms.core.losses import col, cross_entropy, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 
 DECAY = 0.999  # of the teacher, every step of phase 1
 EXPONENT = 0.8  # of the pseudo labels' ramp
@@ -50,6 +51,9 @@ class HolisticPU(Algorithm):
         "The published code predicts with the teacher, continued across both networks and (with batch normalisation) "
         "left in training mode; warms the learning rate up during phase 1; divides the ramp by 18,000 of 20,000 steps; "
         "and gives points in a dropped last batch the score 1."
+    )
+    authors_optimiser = Optimiser(  # its schedule is part of the method
+        "sgd", 1.5e-3, nesterov=True, weight_decay=5e-4, spares_biases=True, source="the authors' CIFAR-10 runs"
     )
 
     smoothing = Hyper(0.1, "label smoothing of the positives in phase 1")

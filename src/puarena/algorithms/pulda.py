@@ -3,12 +3,15 @@
 Jiang, Xu, Zhao, Yang, Wen, Cao, Huang: Positive-unlabeled learning with label distribution alignment. IEEE TPAMI 2023.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import cross_entropy, mixup, pick
+from puarena.algorithms.core.optimiser import Declared, Optimiser
 from puarena.algorithms.dist_pu import DistPU, clamped
 
 
@@ -30,6 +33,10 @@ class PULDA(DistPU):
     name, title = "pulda", "PULDA"
     paper = "Jiang et al.: Positive-unlabeled learning with label distribution alignment, TPAMI 2023"
     in_paper = False
+    authors_optimiser: ClassVar[Declared] = {
+        "warm-up": Optimiser("adam", 1e-4, weight_decay=5e-4, schedule="cosine", source="the authors' code"),
+        "main": Optimiser("adam", 1e-3, weight_decay=1e-4, schedule="cosine", final=0.7, source="the authors' code"),
+    }
     phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
     cost = 1.7
     differs = (

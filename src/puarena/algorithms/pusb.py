@@ -8,6 +8,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Passes, col
 from puarena.algorithms.core.losses import count
+from puarena.algorithms.core.optimiser import Optimiser
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -48,6 +49,7 @@ class PUSB(MarginalQuantile, AscentStep):
         "The published code trains the clamped nnPU loss, keeps the threshold at zero and returns hard outputs, so "
         "that its AUC is the balanced accuracy. The authors take the quantile on the test inputs."
     )
+    authors_optimiser = Optimiser("adam", 1e-5, weight_decay=5e-3, source="the authors' code")
 
     def loss(self, batch: Batch) -> Tensor:
         """Take the step of nnPU-GA."""

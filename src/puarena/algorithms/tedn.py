@@ -51,7 +51,7 @@ class TEDn(CVIR):
     """
 
     name, title = "tedn", "TEDn"
-    setting, needs_prior, in_paper = "either", False, False
+    setting, needs_prior, in_paper, calibrates = "either", False, False, False
     phases = (Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False), Phase())
     cost = 1.2
     differs = (

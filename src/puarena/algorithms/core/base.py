@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from puarena.algorithms.core.hyper import Hyper
 from puarena.algorithms.core.losses import col
+from puarena.algorithms.core.optimiser import Declared
 from puarena.errors import UserError, nearest
 from puarena.random import Draws
 
@@ -185,6 +186,8 @@ class Algorithm(nn.Module):
     setting: ClassVar[str] = "either"  # the setting it assumes: "one-sample", "two-sample" or "either"
     needs_prior: ClassVar[bool] = True
     calibrates: ClassVar[bool] = False  # has a calibrated form, registered as "<name>-c"
+    calibration_is: ClassVar[str] = "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
+    forms_mix: ClassVar[bool] = True  # plain and calibrated runs can be rows of one fleet
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
     in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
@@ -193,6 +196,7 @@ class Algorithm(nn.Module):
     phases: ClassVar[tuple[Phase, ...]] = (Phase(),)
     weight_decay: ClassVar[float] = 0.0
     nesterov: ClassVar[bool] = False
+    authors_optimiser: ClassVar[Declared] = None  # what its authors trained it with, where that is known
     cost: ClassVar[float] = 1.0  # time of a step relative to nnPU, for estimates only
     differs: ClassVar[str] = ""  # how it differs from the published code
 
@@ -211,6 +215,7 @@ class Algorithm(nn.Module):
         union = setup.batch_p / (setup.batch_p + setup.batch_u)
         rates = setup.rate.tolist()
         weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, rates, strict=True)]
+        weight = weight if self.calibration_is == "mean" else [0.0] * setup.runs
         self.register_buffer("w", torch.tensor(weight, dtype=like.dtype, device=like.device))
         unknown = set(setup.hyper) - set(self.hypers())
         if unknown:
@@ -316,11 +321,14 @@ class Algorithm(nn.Module):
         return torch.tensor([choice == value for choice in self._options[option]], device=self.prior.device)
 
     def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
-        """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it).
+        """Return pi or pi-bar per run (algorithms that declare the option ``unlabeled_prior``).
 
+        Pi-bar, the prior inside U, is what a calibrated run is told, and one whose option says so.
         ``exact``: as it was handed over (in float64 by the engine), to count with (``losses.count``).
         """
-        shifted = [choice == "pi-bar" for choice in self._options["unlabeled_prior"]]
+        kinds = self.setup.calibration or ("none",) * self.setup.runs
+        options = self._options["unlabeled_prior"]
+        shifted = [said == "pi-bar" or kind != "none" for said, kind in zip(options, kinds, strict=True)]
         source = self.setup if exact else self
         return torch.where(torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior)
 
