@@ -54,7 +54,6 @@ def _with(X, at, value):
         (X, np.ones(200), "only one class, 1.0: there are no unlabeled rows"),
         (X, np.arange(200) % 3, "Only binary classification is supported.*3 classes"),
         (X, np.linspace(0, 1, 200), "Unknown label type"),
-        (_with(X, (3, 1), np.nan), y, "Input X contains NaN"),
         (_with(X, (3, 1), np.inf), y, "Input X contains infinity"),
         (_with(X, (3, 1), "a"), y, "could not convert string to float"),
         (X, y[:-1], "inconsistent numbers of samples"),

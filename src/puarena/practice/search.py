@@ -106,12 +106,6 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.allow_nan = True
-        return tags
-
     def fit(self, X: Any, y: Any) -> PUSearch:
         """Train all configurations on the same split and keep the best; ``X`` and ``y`` as for ``PUClassifier``."""
         self._validate_params()
@@ -240,6 +234,12 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return the best estimator's probabilities."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = True
+        return tags
 
     def save(self, path: str | Path) -> Path:
         """Write the best classifier to a folder; a pipeline around it is not ours to write."""
