@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from practice_tables import EXPECTED, quick, table
 from puarena import PUClassifier, PUSearch
+from puarena.practice import network_fit
 
 X, y, _ = table(200)
 
@@ -32,7 +33,8 @@ FIVE = ["nnpu", "upu", "vpu", "dist-pu", "count-loss"]
 )
 def test_scikit_learn_checks(clf, monkeypatch):
     quickly = "puarena.priors.sample.default_estimator"  # what tells P from U to estimate the prior
-    monkeypatch.setattr(quickly, lambda *args, **kwargs: LogisticRegression())
+    monkeypatch.setattr(quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3))
+    monkeypatch.setitem(network_fit.SHORT, "steps", 10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(clf, on_skip=None, expected_failed_checks=EXPECTED)
