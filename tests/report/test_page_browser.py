@@ -115,11 +115,12 @@ class Opened:
     def rows(self) -> list[list[str]]:
         """The leaderboard as text."""
         script = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
-        found: list[list[str]] = self.page.eval_on_selector_all("#board tbody tr", script)
+        found: list[list[str]] = self.page.eval_on_selector_all("#board tr[data-method]", script)
         return found
 
     def names(self) -> list[str]:
-        return [row[1] for row in self.rows()]
+        found: list[str] = self.page.locator("#board tr[data-method] .link").all_inner_texts()
+        return found
 
     def choose(self, name: str, text: str) -> None:
         self.page.select_option(f"#filters select[name={name}]", label=text)

@@ -51,21 +51,24 @@ def _signed_rank(gaps: Any) -> tuple[float, float]:
 
 def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
     """Every pair on the problems that both have: independent of who else is in the table."""
-    means = problem_means(splits)
-    parts = [part for _, part in splits.groupby(level=0, sort=False)]
+    import numpy as np
+
+    sign = 1 if higher else -1
+    means = problem_means(splits).to_numpy()
+    parts = [
+        [column[~np.isnan(column)] for column in part.to_numpy().T] for _, part in splits.groupby(level=0, sort=False)
+    ]
     items = []
-    for a, b in combinations(splits.columns, 2):
-        gaps = (means[a] - means[b]).dropna().to_numpy().round(DIGITS)
+    for (i, a), (j, b) in combinations(enumerate(splits.columns), 2):
+        gaps = (means[:, i] - means[:, j]).round(DIGITS)
+        gaps = gaps[~np.isnan(gaps)]
         if not len(gaps):
             continue
-        signs = gaps if higher else -gaps
-        pairs = [(part[a].dropna().to_numpy(), part[b].dropna().to_numpy()) for part in parts]
-        both = [(x, y) if higher else (y, x) for x, y in pairs if len(x) and len(y)]
+        both = [(sign * part[i], sign * part[j]) for part in parts if len(part[i]) and len(part[j])]
         chances = improvement([x for x, _ in both], [y for _, y in both])
-        counts = (int((signs > 0).sum()), int((signs == 0).sum()), int((signs < 0).sum()))
+        won, tied, lost = (int((np.sign(sign * gaps) == side).sum()) for side in (1, 0, -1))
         p = _signed_rank(gaps)[1] if len(gaps) >= LEAST_PAIRS else math.nan
-        mean = float(gaps.mean())
-        items.append(Duel(str(a), str(b), len(gaps), *counts, mean, p, sum(chances) / len(chances)))
+        items.append(Duel(str(a), str(b), len(gaps), won, tied, lost, float(gaps.mean()), p, sum(chances) / len(chances)))
     return tuple(items)
 
 

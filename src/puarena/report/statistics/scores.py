@@ -63,8 +63,16 @@ def scores(
     (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
     if over not in OVER:
         raise unknown("kind of block", over, OVER)
-    chosen = with_words(only(select(curves, criterion), algorithms))
+    chosen = with_words(_competing(select(curves, criterion), algorithms))
     return scores_of(chosen, metric, criterion).over(over)
+
+
+def _competing(selection: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
+    """The rows of these algorithms, and of those that frame the table."""
+    if algorithms is None:
+        return selection
+    wanted = only(selection, algorithms).index
+    return selection[selection.index.isin(wanted) | selection["frame"] | selection["supervised"]]
 
 
 def scores_of(selection: DataFrame, metric: str, criterion: str) -> Scores:
@@ -117,7 +125,7 @@ def statistics(
         raise unknown("kind of block", over, OVER)
     if rope is not None and not 0 <= rope < float("inf"):
         raise UserError(f"the region of practical equivalence must be a number from 0 on; '{rope}' is not")
-    selection = with_words(only(select(curves, by), algorithms))
+    selection = with_words(_competing(select(curves, by), algorithms))
     return [_one(scores_of(selection, m, c), m, c, over, reference, seed, rope) for m in chosen for c in by]
 
 

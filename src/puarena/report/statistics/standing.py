@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from puarena.report.statistics.draws import DIGITS, Draws, draws, problem_means
-from puarena.report.statistics.results import ALPHA, Standing, Standings
+from puarena.report.statistics.draws import DIGITS, draws, problem_means
+from puarena.report.statistics.results import ALPHA, DRAWS, Standing, Standings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -23,7 +23,7 @@ def ranks_of(means: Any, higher: bool = True) -> Any:
 
 
 def standings(
-    splits: DataFrame, datasets: Mapping[str, str], higher: bool = True, seed: int = 0, again: Draws | None = None
+    splits: DataFrame, datasets: Mapping[str, str], higher: bool = True, seed: int = 0, count: int = DRAWS
 ) -> Standings:
     """Algorithms by their mean over problems, the best first; one without a result on every problem has no place.
 
@@ -42,7 +42,7 @@ def standings(
     means = table.mean().to_numpy().round(DIGITS)
     ranks = ranks_of(means, higher)
     best = int(np.argmin(ranks))
-    again = again or draws(splits[table.columns], datasets, seed)
+    again = draws(splits[table.columns], datasets, seed, count)
     nothing = np.full(k, math.nan)
     (rank_low, rank_high), (low, high) = (nothing, nothing), (nothing, nothing)
     if again.unit:

@@ -23,7 +23,8 @@ def show_statistics(everything: Sequence[Statistics], console: Console | None = 
     console = console or Console()
     for item in everything:
         console.print(Text(item.title, style="bold"))
-        console.print(Text(f"{verdict(item.standings, item.metric)} {item.standings.note}".strip()))
+        about = [verdict(item.standings, item.metric), item.standings.note]
+        console.print(Text(" ".join(dict.fromkeys(about))))
         if item.standings.items:
             console.print(_places(item))
             if item.differences.reference != item.standings.items[0].algorithm:
