@@ -15,7 +15,7 @@ from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
@@ -46,6 +46,7 @@ class RunSpec:
     seed: int
     prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
     precision: str = FULL_PRECISION  # of the network's activations
+    optimiser: str = PROTOCOL  # whose
 
     @property
     def views(self) -> Views:
@@ -62,7 +63,7 @@ class RunSpec:
         """Sixteen hexadecimal digits over all fields."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["problem"] = self.problem.identity()
-        for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION)):
+        for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[name] == only:  # as it was before there was a choice
                 del content[name]
         # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
@@ -209,6 +210,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             seed=int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
             precision=spec.precision if spec.precision in kind.precisions else FULL_PRECISION,
+            optimiser=spec.optimiser if entry.authors_optimiser else PROTOCOL,
         )
 
 
@@ -254,7 +256,8 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
     for run in runs:
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if labelling.get(problem.setting).may_lack else 0
-        shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
+        network = run.batch_size, run.network, run.precision, run.optimiser
+        shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
         key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []

@@ -15,13 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
-from puarena.errors import UserError, nearest, unknown
+from puarena.errors import UserError, nearest
 from puarena.store.identity import canonical, digest, file_digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
+PROTOCOL: Final = "protocol"  # the same optimiser for all
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
 
@@ -86,6 +87,9 @@ class Spec(BaseModel):
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
+    optimiser: Literal["protocol", "authors"] = Field(
+        default=PROTOCOL, description="the protocol's SGD for all, or what each method's authors trained it with"
+    )
     precision: Literal["float32", "bf16"] = Field(
         default=FULL_PRECISION, description="what activations are computed in, where the network has a choice"
     )
@@ -129,19 +133,10 @@ class Spec(BaseModel):
 
     @classmethod
     def load(cls, source: Spec | Mapping[str, Any] | str | Path) -> Spec:
-        """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
+        """A spec from a spec, a dictionary, or the path of a YAML file; ``suites.load`` knows suites by name, too."""
         if isinstance(source, Spec):
             return source
-        if isinstance(source, Mapping):
-            return cls(**source)
-        from puarena.bench import suites
-
-        if isinstance(source, str) and source in suites.names():
-            return suites.get(source)
-        path = Path(source)
-        if path.suffix in {".yaml", ".yml"} or path.is_file():
-            return cls.from_yaml(path)
-        raise unknown("suite", str(source), suites.names())
+        return cls(**source) if isinstance(source, Mapping) else cls.from_yaml(source)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Spec:
@@ -240,7 +235,7 @@ class Spec(BaseModel):
         content = self.to_dict()
         for words in ("name", "title", "description"):
             del content[words]
-        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION)):
+        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))

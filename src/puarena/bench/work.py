@@ -20,8 +20,16 @@ from puarena.bench.sources import DataSource
 from puarena.bench.spec import ESTIMATE
 from puarena.store import OK, Folder
 
-SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision")  # by the runs of a fleet
-CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "seed")  # of a run
+SHARED = (
+    "batch_size",
+    "steps",
+    "warmup",
+    "record_every",
+    "network",
+    "precision",
+    "optimiser",
+)  # by the runs of a fleet
+CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "optimiser", "seed")
 FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind

@@ -56,6 +56,9 @@ Precision = Annotated[
     str | None,
     typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
 ]
+Optimiser = Annotated[
+    str | None, typer.Option(metavar="protocol|authors", help="the protocol's SGD, or what a method's authors used")
+]
 Metrics = Annotated[str | None, typer.Option("--metric", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")]
 Criteria = Annotated[
     str | None,

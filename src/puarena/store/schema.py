@@ -46,6 +46,7 @@ COLUMNS: dict[str, str] = {
     "batch_size": "INTEGER",
     "network": "VARCHAR",
     "precision": "VARCHAR",
+    "optimiser": "VARCHAR",  # "protocol", or "authors": what the method's own authors used
     "seed": "BIGINT",
     "n_p": "INTEGER",
     "n_u": "INTEGER",
