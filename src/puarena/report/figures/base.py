@@ -82,7 +82,7 @@ def means(selection: DataFrame, metric: str, by: Sequence[str]) -> DataFrame:
 def with_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
     """Means over problems of ``value`` (a row per split), and ``low`` and ``high``: 95% intervals over the splits.
 
-    Student's, from the variance inside the problems; missing where a problem has a single split.
+    Student's, from the variance inside the problems; of no length, and said so, where a problem has a single split.
     """
     from scipy.stats import t
 
@@ -95,7 +95,9 @@ def with_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
     table = groups.agg(value=("mean", "mean"), problems=("problem", "nunique"), n=("count", "sum")).reset_index()
     parts = groups["part"].apply(lambda values: values.sum(skipna=False)).to_numpy()
     half = t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1)) * parts**0.5 / table["problems"]
-    return table.assign(low=table["value"] - half, high=table["value"] + half)
+    low, high = (table["value"] - half).round(4), (table["value"] + half).round(4)
+    words = [f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split" for a, b in zip(low, high, strict=True)]
+    return table.assign(low=low.fillna(table["value"]), high=high.fillna(table["value"]), interval=words)
 
 
 def board_order(evidence: Evidence, metric: str, criterion: str) -> list[str]:
@@ -164,7 +166,7 @@ def dumbbell(frame: DataFrame, x: Any, order: list[str], facet: Any, columns: in
     colors, shapes = criterion_color(frame["criterion"])
     fade = alt.condition(pick, alt.value(1), alt.value(0.12))
     side = alt.YOffset("criterion:N", sort=list(colors["scale"]["domain"]))
-    tips = ["method:N", "criterion:N", tooltip("value"), tooltip("low"), tooltip("high"), count]
+    tips = ["method:N", "criterion:N", tooltip("value"), "interval:N", count]
     lines = (
         alt.Chart()
         .mark_rule(size=1.2)

@@ -46,7 +46,7 @@ class CalibrationGain(base.Figure):
         )
         title = f"{record.inline} gained{', points' if record.percent else ''}"
         x = alt.X("value:Q", title=title, axis=alt.Axis(tickCount=8))
-        tips = ["method:N", base.tooltip("value"), base.tooltip("low"), base.tooltip("high"), "problems:Q", "n:Q"]
+        tips = ["method:N", base.tooltip("value"), "interval:N", "problems:Q", "n:Q"]
         zero = alt.Chart(frame.iloc[:1]).mark_rule(color=base.GREY).encode(x=alt.datum(0))
         small = alt.Chart(single).mark_point(filled=True, size=22, color=base.GREY, opacity=0.8)
         small = small.encode(x, y, tooltip=["method:N", "problem:N", base.tooltip("value")])

@@ -39,7 +39,7 @@ class TrainingTime(base.Figure):
             ["seconds", "good"], ascending=[True, False]
         )
         front = best[best["good"] > best["good"].cummax().shift(fill_value=-math.inf)]
-        tips = ["method:N", base.tooltip("value"), alt.Tooltip("seconds:Q", format=".3g")]
+        tips = ["method:N", base.tooltip("value"), "interval:N", alt.Tooltip("seconds:Q", format=".3g")]
         low, high = frame["seconds"].min(), frame["seconds"].max()
         scale = alt.Scale(type="log" if high > 20 * low else "linear", domain=[0.9 * low, 1.2 * high], nice=False)
         axis = alt.Axis(tickCount=6, format="~r")

@@ -68,7 +68,9 @@ def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
         chances = improvement([x for x, _ in both], [y for _, y in both])
         won, tied, lost = (int((np.sign(sign * gaps) == side).sum()) for side in (1, 0, -1))
         p = _signed_rank(gaps)[1] if len(gaps) >= LEAST_PAIRS else math.nan
-        items.append(Duel(str(a), str(b), len(gaps), won, tied, lost, float(gaps.mean()), p, sum(chances) / len(chances)))
+        items.append(
+            Duel(str(a), str(b), len(gaps), won, tied, lost, float(gaps.mean()), p, sum(chances) / len(chances))
+        )
     return tuple(items)
 
 

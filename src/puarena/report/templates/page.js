@@ -278,8 +278,7 @@ function fitted(spec, width) {
   return fit;
 }
 
-async function draw(host, given, label) {
-  const spec = { ...given, description: host.getAttribute("aria-label") };
+async function draw(host, spec, label) {
   const options = { mode: "vega-lite", renderer: "svg", config: DATA.theme, tooltip: { theme: dark.matches ? "dark" : "light" },
     actions: { export: true, source: false, compiled: false, editor: false }, downloadFileName: `puarena-${label}` };
   host.spec = spec;
@@ -288,6 +287,8 @@ async function draw(host, given, label) {
     host.view?.finalize();
     host.view = await vegaEmbed(host, fitted(spec, room), options);
     const drawn = host.querySelector("svg.marks");
+    drawn?.setAttribute("role", "img");
+    drawn?.setAttribute("aria-label", host.getAttribute("aria-label"));
     const over = drawn ? Math.ceil(drawn.getBoundingClientRect().width) - host.clientWidth : 0;
     if (over <= 0 && (!spec.facet || over > -24)) break;
     room -= over > 0 ? over : over + 8;
@@ -318,11 +319,10 @@ function drawFigureFilters() {
 }
 
 function prepareFigures() {
-  drawFigureFilters();
   byId("figure-filters").hidden = false;
   byId("figure-list").append(...DATA.figures.map((figure) => el("figure", { class: "card", "aria-labelledby": `title-${figure.id}` },
     el("h3", { id: `title-${figure.id}` }, figure.title), el("figcaption", {}, figure.words),
-    el("div", { class: "chart", id: `figure-${figure.id}`, role: "group", "aria-label": figure.title }))));
+    el("div", { class: "chart", id: `figure-${figure.id}`, role: "group", "aria-label": `${figure.title}. ${figure.words}` }))));
 }
 
 // ---- a method
@@ -422,6 +422,7 @@ function openMethod(i) {
 function start() {
   readAddress();
   drawFilters();
+  drawFigureFilters();
   drawBoard();
   drawFigures();
 }
@@ -431,7 +432,7 @@ byId("filter-box").hidden = false;
 byId("filter-box").open = innerWidth > 640;
 prepareFigures();
 start();
-addEventListener("hashchange", () => { if (location.hash.includes("=")) { start(); drawFigureFilters(); } });
+addEventListener("hashchange", () => { if (location.hash.includes("=")) start(); });
 document.querySelectorAll('a[href^="#"]').forEach((link) => link.addEventListener("click", (event) => {
   if (!location.hash.includes("=")) return; // the address keeps what was chosen
   event.preventDefault();
