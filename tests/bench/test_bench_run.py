@@ -133,7 +133,13 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     assert outcome.computed == 12 - lost
     store = open_store(tmp_path)
     assert standing(store).counts == {"planned": 12, "done": 12 - lost, "diverged": 0, "failed": lost, "missing": 0}
-    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
+    (note,) = store.failures()
+    assert (note["exception"], note["attempt"], note["message"]) == ("RuntimeError", 1, "boom and more")
+    assert note["place"].startswith("test_bench_run.py, line")
+    assert note["machine"]
+    assert note["seconds"] >= 0
+    assert puarena.run(SPEC, out=tmp_path, device="cpu").failed_before == lost  # not again by itself
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", retry_failed=True)
     assert (outcome.computed, outcome.failures) == (lost, [])
     assert standing(store).counts["done"] == 12
     assert store.failures() == []

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest
-from puarena.store.identity import canonical, digest, file_digest
+from puarena.files import read_yaml
+from puarena.store.identity import canonical, digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
@@ -46,6 +47,13 @@ class ProblemSpec(BaseModel):
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("dataset")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("a path has a NUL character in it")
+        return value
 
     @field_validator("settings", "labelling")
     @classmethod
@@ -114,6 +122,13 @@ class Spec(BaseModel):
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
 
+    @field_validator("plugins")
+    @classmethod
+    def _paths(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in value for value in values):
+            raise ValueError("a path has a NUL character in it")
+        return values
+
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -143,7 +158,7 @@ class Spec(BaseModel):
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content = read_yaml(path)
         except FileNotFoundError:
             raise UserError(f"there is no spec file {path}") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -228,18 +243,22 @@ class Spec(BaseModel):
         """Plain values, for JSON."""
         return self.model_dump(mode="json")
 
-    def hash(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute."""
-        from puarena import data
+    def hash(self, revisions: Mapping[str, str] | None = None) -> str:
+        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute.
 
-        content = self.to_dict()
+        ``revisions`` are digests of datasets whose names do not say what they hold.
+        """
+        from puarena import data
+        from puarena import plugins as files
+
+        content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
         for words in ("name", "title", "description"):
             del content[words]
         for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))
-        content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
+        content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
         for problem in content["problems"]:
             for field in PROBLEM_LISTS:
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))

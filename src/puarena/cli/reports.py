@@ -104,14 +104,18 @@ def merge(
     overlap: Annotated[
         str, typer.Option(metavar="refuse|first", help="when two folders have different results of one run")
     ] = "refuse",
+    tolerance: Annotated[
+        float, typer.Option(metavar="X", min=0, help="by how much two results of one run may differ to be the same")
+    ] = 1e-6,
 ) -> None:
     """Join the results folders of several people or machines."""
     from puarena.bench.unite import unite
     from puarena.store.merge import merge as join
 
-    done = join(folders, out, unite, overlap)
+    done = join(folders, out, unite, overlap, tolerance)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
-    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several)")
+    same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
+    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
 
 
 def export(
