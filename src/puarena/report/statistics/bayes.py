@@ -40,7 +40,7 @@ def signed_rank(
     n = len(blocks)
     if n < LEAST or reference not in blocks.columns or blocks.shape[1] < 2:
         note = f"No Bayesian signed-rank test: it needs {LEAST} {unit} and two algorithms, and there are {n}."
-        return Posteriors((), n, rope, unit, reference, note)
+        return Posteriors(reference, unit, rope, n, note=note)
     weights = np.random.default_rng(seed).dirichlet([PRIOR, *[1.0] * n], size=SAMPLES)
     items = []
     for name in blocks.columns:
@@ -48,4 +48,4 @@ def signed_rank(
             gaps = (1 if higher else -1) * (blocks[name] - blocks[reference]).to_numpy()
             largest = shares(gaps, weights, rope).argmax(1)
             items.append(Posterior(str(name), n, *(float((largest == side).mean()) for side in (0, 1, 2))))
-    return Posteriors(tuple(items), n, rope, unit, reference)
+    return Posteriors(reference, unit, rope, n, tuple(items))

@@ -97,11 +97,11 @@ class Posterior:
 class Posteriors:
     """The Bayesian signed-rank test against a reference; differences within ``rope`` are practically none."""
 
-    items: tuple[Posterior, ...]
-    n: int
+    reference: str
+    unit: str  # what a difference is of: a dataset, or a split
     rope: float
-    unit: str
-    reference: str = ""
+    n: int
+    items: tuple[Posterior, ...] = ()
     note: str = ""
 
 
