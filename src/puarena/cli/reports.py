@@ -59,13 +59,17 @@ def stats(
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
     against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
+    rope: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
+    ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
+    """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
     from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against, rope=rope)
     if as_json:
         typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
