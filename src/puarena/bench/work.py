@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ from puarena.store import OK, Folder
 
 SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision")  # by the runs of a fleet
 CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "seed")  # of a run
+BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
 FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
@@ -121,6 +123,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
         "n_u": len(row.data.u_train),
         "version": __version__,
         "torch": str(torch.__version__),
+        **{f"val_{name}": getattr(row.hidden.bias, name, math.nan) for name in BIAS},
     }
 
 

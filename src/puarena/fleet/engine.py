@@ -43,7 +43,11 @@ def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
         if phase.extra:
             steps = config.warmup
         else:
-            steps = inside if phase.epochs is None else min(inside, phase.epochs * algorithm.setup.epoch)
+            steps = inside
+            if phase.epochs is not None:
+                steps = min(inside, phase.epochs * algorithm.setup.epoch)
+            elif phase.share is not None:
+                steps = min(inside, round(phase.share * config.steps))
             inside -= steps
         if steps > 0:
             stretches.append(Stretch(phase, start, steps))
@@ -117,8 +121,10 @@ class Fleet:
             test=self._index("test"),
             label_u_val=self._hidden("u_val"),
             label_test=self._hidden("test"),
+            propensity_p=self._propensity("val"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
+        self.propensity_p = self._propensity("train") if cls.knows_propensity else None
         self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, self._partners)
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
@@ -150,6 +156,13 @@ class Fleet:
 
     def _hidden(self, name: str) -> Tensor:
         return torch.as_tensor(np.stack([getattr(r.hidden, name) for r in self.rows])).to(self.device)
+
+    def _propensity(self, part: str) -> Tensor | None:
+        """Return the true propensities of P, ``[runs, n]``, where all rows have them."""
+        values = [getattr(r.hidden, f"propensity_{part}") for r in self.rows]
+        if any(value is None for value in values):
+            return None
+        return torch.as_tensor(np.stack(values)).to(self.device, self.dtype)
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""

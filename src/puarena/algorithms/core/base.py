@@ -58,7 +58,8 @@ class Phase:
     """A stretch of training with its own updates.
 
     ``extra``: comes before, and in addition to, the protocol's steps, for the warm-up length (2,000 steps).
-    ``epochs``: the first so many epochs of the protocol's steps. A phase with neither takes what remains.
+    ``epochs``: the first so many epochs of the protocol's steps. ``share``: the first part of these steps, 0 to 1.
+    A phase with none of them takes what remains.
     Checkpoints of a phase that is not ``selectable`` are recorded and marked: they are not yet models of the algorithm.
     """
 
@@ -66,6 +67,7 @@ class Phase:
     updates: tuple[Update, ...] = (Update(),)
     extra: bool = False
     epochs: int | None = None
+    share: float | None = None
     selectable: bool = True
 
 
@@ -125,7 +127,7 @@ class Batch:
 
     ``draw`` are this step's random draws, ``at`` its scheduled numbers (0-dim tensors). ``strong`` is the strong view
     of the same points, for algorithms that ask for one (``strong_view``); ``label_u`` exists only for the fully
-    supervised frame.
+    supervised frame, ``propensity_p`` only for the frame that knows true propensities.
     """
 
     x: Tensor
@@ -135,6 +137,7 @@ class Batch:
     at: Mapping[str, Tensor]
     strong: Tensor | None = None
     label_u: Tensor | None = None
+    propensity_p: Tensor | None = None
 
     @property
     def i_p(self) -> Tensor:
@@ -173,6 +176,7 @@ class Algorithm(nn.Module):
     needs_prior: ClassVar[bool] = True
     calibrates: ClassVar[bool] = False  # has a calibrated form, registered as "<name>-c"
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
+    knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
     in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
     strong_view: ClassVar[bool] = False  # asks for the strong view of every batch

@@ -6,6 +6,7 @@ Each is one file of this folder, found there: one with ``SETTING`` (an instance 
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import fields
 from functools import cache
@@ -15,8 +16,8 @@ from puarena.data.discovery import modules_of
 from puarena.data.labelling.base import Candidates, Demand, Mechanism, Setting
 from puarena.errors import UserError, unknown
 
-__all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "mechanism", "mechanisms", "names",
-           "settings"]  # fmt: skip
+__all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "meaning", "mechanism",
+           "mechanisms", "names", "settings"]  # fmt: skip
 
 DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
 
@@ -43,18 +44,30 @@ def get(name: str | Setting) -> Setting:
 
 
 def mechanisms() -> list[str]:
-    """Return the names of the mechanisms."""
+    """Return the names of the mechanisms, labelling at random first."""
     return list(_mechanisms())
 
 
+def meaning(text: str) -> str:
+    """Return in words who is labeled."""
+    return mechanism(text).meaning
+
+
 def mechanism(text: str) -> Mechanism:
-    """Return a mechanism by its name, or by its name and parameters: ``name(parameter=value,…)``."""
+    """Return a mechanism by its name or one it has in the literature, and parameters: ``name(parameter=value,…)``.
+
+    One without any bias left is labelling at random.
+    """
     name, _, inside = text.strip().lower().removesuffix(")").partition("(")
-    if name not in _mechanisms():
-        raise unknown("labelling", name, _mechanisms())
-    cls = _mechanisms()[name]
+    aliases = {alias: (cls, preset) for cls in _mechanisms().values() for alias, preset in cls.aliases.items()}
+    known = {own: (cls, {}) for own, cls in _mechanisms().items()} | aliases
+    if name not in known:
+        raise unknown("labelling", name, known)
+    cls, preset = known[name]
     defaults: dict[str, Any] = {field.name: field.default for field in fields(cls)}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(preset)
+    if name in aliases and len(preset) == 1 and inside and "=" not in inside:  # sar-pu(0.2,0.8)
+        inside = f"{next(iter(preset))}={':'.join(inside.split(','))}"
     for item in filter(None, inside.split(",")):
         key, _, value = (word.strip() for word in item.partition("="))
         if key not in defaults:
@@ -64,12 +77,15 @@ def mechanism(text: str) -> Mechanism:
             values[key] = kind(value)
         except ValueError:
             raise UserError(f"{key} of labelling {name} must be of type {kind.__name__}, and is '{value}'") from None
-    return cls(**values)
+        if isinstance(values[key], float) and not math.isfinite(values[key]):
+            raise UserError(f"{key} of labelling {name} must be a finite number, and is {value}")
+    chosen: Mechanism = cls(**values)
+    return _mechanisms()[SCAR]() if chosen.uniform else chosen
 
 
 @cache
 def _mechanisms() -> dict[str, type[Mechanism]]:
-    return {cls.name: cls for cls in _declared("MECHANISM")}
+    return {cls.name: cls for cls in sorted(_declared("MECHANISM"), key=lambda cls: cls.name != SCAR)}
 
 
 def _declared(what: str) -> list[Any]:

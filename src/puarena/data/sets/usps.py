@@ -50,6 +50,7 @@ INFO = DatasetInfo(
     class_names=tuple("0123456789"),
     shape=(256,),
     kind="tabular",
+    grey=True,
     network="mlp",
     cases={1: (4, 5, 7, 8, 9), 2: (1, 4, 6, 8, 9)},
     size=4000,
