@@ -247,7 +247,7 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
     """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
-    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
+    Cases, ways of labelling, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
     dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
@@ -255,7 +255,7 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
-        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
+        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
     for members in alike.values():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -123,7 +122,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
         "n_u": len(row.data.u_train),
         "version": __version__,
         "torch": str(torch.__version__),
-        **{f"val_{name}": getattr(row.hidden.bias, name, math.nan) for name in BIAS},
+        **{f"val_{name}": getattr(row.hidden.bias, name) for name in BIAS if row.hidden.bias is not None},
     }
 
 

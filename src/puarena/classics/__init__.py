@@ -9,14 +9,16 @@ _HOMES = {
     "BaggingPUClassifier": "bagging",
     "BiasedClassifier": "biased",
     "ElkanNotoClassifier": "elkan_noto",
+    "SarEMClassifier": "sar_em",
     "SpiesClassifier": "spies",
 }
-__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "SpiesClassifier"]
+__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "SarEMClassifier", "SpiesClassifier"]
 
 if TYPE_CHECKING:
     from puarena.classics.bagging import BaggingPUClassifier
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
+    from puarena.classics.sar_em import SarEMClassifier
     from puarena.classics.spies import SpiesClassifier
 
 

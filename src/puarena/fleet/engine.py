@@ -124,7 +124,8 @@ class Fleet:
             propensity_p=self._propensity("val"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
-        self.propensity_p = self._propensity("train") if cls.knows_propensity else None
+        known = self._propensity("train") if cls.knows_propensity else None
+        self.propensity_p = None if known is None else known.to(self.dtype)
         self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, self._partners)
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
@@ -162,7 +163,7 @@ class Fleet:
         values = [getattr(r.hidden, f"propensity_{part}") for r in self.rows]
         if any(value is None for value in values):
             return None
-        return torch.as_tensor(np.stack(values)).to(self.device, self.dtype)
+        return torch.as_tensor(np.stack(values)).to(self.device)
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""

@@ -178,6 +178,7 @@ class Algorithm(nn.Module):
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
     knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
+    rough: ClassVar[bool] = False  # its zero is found by a rule of thumb: only its ranking is promised
     in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
     strong_view: ClassVar[bool] = False  # asks for the strong view of every batch
     networks: ClassVar[tuple[str, ...]] = ("f",)

@@ -19,6 +19,7 @@ SETTINGS = ("one-sample", "two-sample", "either")
 ORDER = (  # of the paper's tables
     "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
     "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
+    "sar-em", "ntc-tmi", "sar-oracle",  # not in them
 )  # fmt: skip
 
 _plugins: dict[str, AlgorithmEntry] = {}
