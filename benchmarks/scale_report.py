@@ -1,6 +1,6 @@
 """Selection and all tables over 5,520 made-up runs with 200 records each: how long it takes, and how much memory.
 
-Not a test: ``python tests/scale_report.py [FOLDER]`` prints the figures. The folder is made if it is not there.
+Not a test: ``python benchmarks/scale_report.py [FOLDER]`` prints the figures. The folder is made if it is not there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from puarena.report import CRITERIA, METRICS, aggregate, select, table, to_csv, to_latex, to_markdown
+from puarena import catalogue
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report import aggregate, select, table, to_csv, to_latex, to_markdown
 from puarena.report.compare import compare
 from puarena.report.export import export
 from puarena.report.statistics import statistics
-from puarena.report.table import ORDER
-from puarena.store import COLUMNS, Folder, Store
+from puarena.store import COLUMNS, Folder
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
-ALGORITHMS = [*ORDER[:17], *(f"{name}-c" for name in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu"))]
+ENTRIES = [entry for entry in catalogue.entries().values() if entry.origin == "puarena" and not entry.frame][:23]
+FACTS = ("base", "calibrated", "variant", "frame", "supervised")
+VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 SPLITS, CONFIGS, RECORDS = 3, 10, 200
 
 
@@ -32,28 +35,31 @@ def make(folder: Path) -> None:
     store = Folder.create(folder, {"name": "scale"}, "scale")
     runs = SPLITS * CONFIGS
     for dataset, case in PROBLEMS:
-        for algorithm in ALGORITHMS:
-            fleet = f"{dataset}-{case}-{algorithm}"
+        for entry in ENTRIES:
+            fleet = f"{dataset}-{case}-{entry.name}"
             rows = runs * RECORDS
             words = {name: "x" for name, kind in COLUMNS.items() if kind == "VARCHAR"}
             frame = pd.DataFrame(words, index=range(rows))
             for name, kind in COLUMNS.items():
                 if kind == "DOUBLE":
-                    frame[name] = random.random(rows)
+                    frame[name] = 0.5
                 elif kind in {"INTEGER", "BIGINT"}:
                     frame[name] = 1
+            frame = frame.assign(**{name: random.random(rows) for name in VALUES})
             run = np.repeat(np.arange(runs), RECORDS)
             about = {"dataset": dataset, "case": case, "setting": "os", "rate": 0.3, "prior": 0.5, "status": "ok"}
-            frame = frame.assign(**about, algorithm=algorithm, profile="definition", fleet=fleet, selectable=True)
+            about |= {"profile": "definition", "prior_source": "true", "precision": "float32", "labelling": "scar"}
+            about |= {name: getattr(entry, name) for name in FACTS}
+            frame = frame.assign(**about, algorithm=entry.name, fleet=fleet, selectable=True)
             frame = frame.assign(run=[f"{fleet}-{i}" for i in run], split=run // CONFIGS, config=run % CONFIGS)
             store.write_shard(fleet, frame.assign(step=np.tile(np.arange(1, RECORDS + 1) * 100, runs)))
 
 
 def tables(folder: Path) -> None:
     """All metrics by all criteria, in all forms."""
-    found = table(folder, METRICS, CRITERIA)
+    everything = table(folder, METRICS, CRITERIA)
     for form in (to_markdown, to_latex, to_csv):
-        form(found)
+        form(everything)
 
 
 def main() -> None:

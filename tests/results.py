@@ -7,16 +7,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from puarena import catalogue
 from puarena.metrics import CRITERIA, METRICS
 from puarena.store import COLUMNS
 
-PROBLEM = {"dataset": "d", "case": 1, "setting": "os", "rate": 0.3, "prior": 0.5}
-ALGORITHM = {"algorithm": "nnpu", "profile": "definition"}
+PROBLEM = {"dataset": "d", "case": 1, "setting": "os", "rate": 0.3, "prior": 0.5, "labelling": "scar"}
+USUAL = {"profile": "definition", "prior_source": "true", "prior_used": 0.5, "precision": "float32"}
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 RECORD = dict.fromkeys(VALUES, 0.5) | {"split": 0, "config": 0, "run": "r"}
 
-
 DOUBLES = [name for name, kind in COLUMNS.items() if kind == "DOUBLE"]
+
+
+def facts(algorithm: str) -> dict[str, Any]:
+    """What the catalogue declares of an algorithm; one that it does not know is a method of its own."""
+    plain = {"base": algorithm, "calibrated": False, "variant": "", "frame": False, "supervised": False}
+    entry = catalogue.entries().get(algorithm)
+    return {"algorithm": algorithm} | {name: getattr(entry, name, value) for name, value in plain.items()}
 
 
 def curves(fleet: str, runs: int = 2, records: int = 3, **fixed: Any) -> pd.DataFrame:
@@ -30,14 +37,16 @@ def curves(fleet: str, runs: int = 2, records: int = 3, **fixed: Any) -> pd.Data
             counts = {name: 1 for name, kind in COLUMNS.items() if kind in {"INTEGER", "BIGINT"}}
             flags = {name: False for name, kind in COLUMNS.items() if kind == "BOOLEAN"}
             own = {"run": f"{fleet}-{run}", "fleet": fleet, "config": run, "profile": "definition", "status": "ok"}
-            own |= {"rate": 0.3, "prior": 0.5, "step": 100 * record, "selectable": record > 0}
-            rows.append(words | numbers | counts | flags | own | fixed)
+            own |= {"rate": 0.3, "prior": 0.5, "step": 100 * record, "selectable": record > 0, "labelling": "scar"}
+            rows.append(words | numbers | counts | flags | USUAL | facts(fixed.get("algorithm", "x")) | own | fixed)
     return pd.DataFrame(rows)
 
 
 def frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     """Records with everything that is not given filled in; step 0 is not selectable."""
-    return pd.DataFrame([PROBLEM | ALGORITHM | RECORD | {"selectable": r["step"] > 0} | r for r in records])
+    usual = PROBLEM | USUAL | RECORD
+    rows = [usual | facts(r.get("algorithm", "nnpu")) | {"selectable": r["step"] > 0} | r for r in records]
+    return pd.DataFrame(rows)
 
 
 HOSTILE = r"<script>alert('x')</script> a|b_c & 50% {x} \end{table} #1 $y$ ~^ *z* `q` [b]u[/b]"

@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "run": ("puarena.bench.run", "run"),
     "Spec": ("puarena.bench.spec", "Spec"),
-    "load": ("puarena.report.select", "load"),
+    "load": ("puarena.report.sources", "load"),
     "table": ("puarena.report.table", "table"),
     "PUClassifier": ("puarena.practice.estimator", "PUClassifier"),
     "PUSearch": ("puarena.practice.search", "PUSearch"),
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from puarena.practice.saving import load_model
     from puarena.practice.scoring import PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
     from puarena.practice.search import PUSearch
-    from puarena.report.select import load
+    from puarena.report.sources import load
     from puarena.report.table import table
 
 

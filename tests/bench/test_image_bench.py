@@ -366,6 +366,7 @@ def test_page_and_figures_of_four_datasets(tmp_path):
 
 def test_label_shift_figure_of_images():
     from puarena.report.charts import label_shift
+
     from puarena.report.evidence import evidence
 
     parts = [

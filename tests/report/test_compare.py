@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from puarena import catalogue
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report.compare import (
@@ -25,28 +26,32 @@ from puarena.report.compare import (
     show_comparison,
     slug,
 )
-from puarena.report.table import ORDER
+from puarena.report.problems import Problem
 from puarena.store import Folder
 from results import curves, records
 
 LETTER = {"dataset": "letter", "case": 1}
+ENTRIES = [catalogue.get(name) for name in catalogue.names("puarena")]
+NAMES = {(entry.base, entry.calibrated): entry.name for entry in ENTRIES}
 
 
 def letter(metric: str = "accuracy", criterion: str = "pa") -> dict[str, tuple[float, float]]:
     """What is published about letter."""
-    return {k[5]: v for k, v in read_published().items() if (k[0], k[6], k[7]) == ("letter", metric, criterion)}
+    of = "letter", metric, criterion
+    return {NAMES[k[1:3]]: v for k, v in read_published().items() if (k[0].dataset, *k[3:]) == of}
 
 
 def test_the_published_numbers() -> None:
     found = read_published()
     assert len(found) == 1380 == 4 * 23 * 5 * 3
-    assert found["letter", 1, "os", 0.3, 0.5, "nnpu", "accuracy", "pa"] == (85.13, 0.46)
-    assert found["usps", 1, "os", 0.3, 0.5, "vpu-c", "accuracy", "pa"] == (92.92, 0.07)
-    plain = {key[5] for key in found if not key[5].endswith("-c") or key[5] == "p3mix-c"}
-    assert len(plain) == 17
-    assert plain <= set(ORDER)  # every name is one of ours
-    assert {key[5] for key in found} - plain == {f"{a}-c" for a in ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")}
-    assert (slug("Count Loss"), slug("nnPU-GA", True)) == ("count-loss", "nnpu-ga-c")
+    letter, usps = (Problem(name, 1, "os", 0.3, 0.5, "scar") for name in ("letter", "usps"))
+    assert found[letter, "nnpu", False, "accuracy", "pa"] == (85.13, 0.46)
+    assert found[usps, "vpu", True, "accuracy", "pa"] == (92.92, 0.07)
+    assert {key[1:3] for key in found} <= set(NAMES)  # every name is one of ours
+    calibrated = {key[1] for key in found if key[2]}
+    assert calibrated == {"upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu"}
+    assert len({key[1] for key in found}) == 17
+    assert slug("Count Loss") == "count-loss"
 
 
 def only(source: pd.DataFrame, **options: Any) -> Comparison:
@@ -88,7 +93,8 @@ def test_which_profile_compares_with_what() -> None:
         ("released", "oa", "oa"),
     }
     (mine,) = [item for item in found if item.criterion == "pa-released"]
-    assert {line.algorithm: line.published for line in mine.lines} == {
+    assert [line.algorithm for line in mine.lines] == ["upu@released", "nnpu@released", "vpu@released"]
+    assert {line.method.base: line.published for line in mine.lines} == {
         name: letter()[name][0] for name in ("upu", "nnpu", "vpu")
     }
     assert "PA released (published as PA), profile released" in mine.title

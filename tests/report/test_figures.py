@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import puarena.report.figures as package
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.report import select
-from puarena.report.charts import (
-    TooFewError,
-    curve_rows,
-    label_shift,
-    learning_curves,
-    overall,
-    ranks,
-    regret,
-    training_time,
-)
-from puarena.report.evidence import evidence, labeled
-from puarena.report.figures import figures, save, write_figures
+from puarena.report.drawing import draw, save, write_figures
+from puarena.report.evidence import evidence
+from puarena.report.figures import TooFewError, figures
+from puarena.report.figures.learning_curves import curve_rows
 from puarena.store import Folder
 from results import curves, frame
 
@@ -52,17 +45,23 @@ METHODS = {"pn-oracle": 0.9, "upu": 0.6, "nnpu": 0.7, "nnpu-c": 0.8}
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
-    return evidence(source(METHODS), ["pa", "pauc", "oa"])
+def facts() -> Any:
+    return evidence(source(METHODS), ["accuracy", "auc"], ["pa", "pauc", "oa"])
 
 
-def data(chart: Any) -> pd.DataFrame:
+def chart(name: str, facts: Any, metric: str = "accuracy", criterion: str = "pa") -> Any:
+    """One figure as Vega-Lite."""
+    (figure,) = (figure for figure in figures() if figure.name == name)
+    return figure.draw(facts, metric, criterion).to_dict()
+
+
+def data(spec: Any) -> pd.DataFrame:
     """Everything a chart draws."""
-    return pd.concat([pd.DataFrame(rows) for rows in chart.to_dict()["datasets"].values()])
+    return pd.concat([pd.DataFrame(rows) for rows in spec["datasets"].values()])
 
 
-def test_overall(found: Any) -> None:
-    drawn = data(overall(found.selection, ["accuracy", "auc"])).set_index(["metric", "method", "criterion"])
+def test_overall(facts: Any) -> None:
+    drawn = data(chart("overall", facts)).set_index(["metric", "method", "criterion"])
     assert len(drawn) == 2 * 4 * 3
     assert drawn.loc[("Accuracy", "upu", "PA"), "value"] == pytest.approx(63)
     assert drawn.loc[("AUC", "upu", "PAUC"), "value"] == pytest.approx(61)
@@ -72,11 +71,11 @@ def test_overall(found: Any) -> None:
 def test_a_method_without_all_problems_is_not_in_a_mean() -> None:
     rows = source(METHODS, datasets=3)
     rows = rows[~((rows["algorithm"] == "upu") & (rows["dataset"] == "d0"))]
-    assert set(data(overall(labeled(select(rows, ["pa"]))))["method"]) == {"pn-oracle", "nnpu", "nnpu-c"}
+    assert set(data(chart("overall", evidence(rows, None, ["pa"])))["method"]) == {"pn-oracle", "nnpu", "nnpu-c"}
 
 
-def test_regret(found: Any) -> None:
-    drawn = data(regret(found.selection, found.best)).set_index(["against", "method", "criterion"])["value"]
+def test_regret(facts: Any) -> None:
+    drawn = data(chart("regret", facts)).set_index(["against", "method", "criterion"])["value"]
     best, oa = "against the best checkpoint", "against OA"
     for method in METHODS:
         assert drawn[(best, method, "PA")] == pytest.approx(0)
@@ -87,27 +86,28 @@ def test_regret(found: Any) -> None:
         assert (oa, method, "OA") not in drawn.index
 
 
-def test_ranks(found: Any) -> None:
-    drawn = data(ranks(found.selection))
+def test_ranks(facts: Any) -> None:
+    spec = chart("ranks", facts)
+    drawn = data(spec)
     assert dict(drawn[["method", "rank"]].dropna().values.tolist()) == {"nnpu-c": 1, "nnpu": 2, "upu": 3}
     # 2.343 sqrt(3 * 4 / (6 * 5)) = 1.48 (Demšar 2006, table 5): neighbors cannot be told apart
     assert drawn[["from", "to"]].dropna().values.tolist() == [["nnpu-c", "nnpu"], ["nnpu", "upu"]]
-    title = " ".join(ranks(found.selection).to_dict()["title"]["text"])
+    title = " ".join(spec["title"]["text"])
     assert "critical difference 1.48" in title
     assert "n = 5 problems" in title
 
 
 def test_ranks_over_splits_where_problems_are_few() -> None:
-    few = labeled(select(source(METHODS, datasets=2, splits=3), ["pa"]))
-    assert "n = 6 splits of problems" in ranks(few).to_dict()["title"]["text"][0]
+    few = evidence(source(METHODS, datasets=2, splits=3), None, ["pa"])
+    assert "n = 6 splits of problems" in chart("ranks", few)["title"]["text"][0]
     with pytest.raises(TooFewError, match="needs 5 blocks, and there are 4"):
-        ranks(labeled(select(source(METHODS, datasets=2, splits=2), ["pa"])))
+        chart("ranks", evidence(source(METHODS, datasets=2, splits=2), None, ["pa"]))
     with pytest.raises(TooFewError, match="3 algorithms"):
-        ranks(labeled(select(source({"upu": 0.5, "nnpu": 0.6}), ["pa"])))
+        chart("ranks", evidence(source({"upu": 0.5, "nnpu": 0.6}), None, ["pa"]))
 
 
-def test_time(found: Any) -> None:
-    spec = training_time(found.selection, found.seconds).to_dict()
+def test_time(facts: Any) -> None:
+    spec = chart("time", facts)
     sets = [pd.DataFrame(rows) for rows in spec["datasets"].values()]
     everyone = next(rows for rows in sets if len(rows) == 4).set_index("method")
     assert everyone.loc["nnpu", "seconds"] == pytest.approx(9)
@@ -115,7 +115,7 @@ def test_time(found: Any) -> None:
     front = spec["datasets"][spec["layer"][0]["data"]["name"]]
     assert [row["method"] for row in front] == ["upu", "nnpu", "nnpu-c"]  # slower, but better each time
     with pytest.raises(TooFewError, match="training time"):
-        training_time(found.selection, found.seconds.assign(seconds=math.nan))
+        chart("time", replace(facts, seconds=facts.seconds.assign(seconds=math.nan)))
 
 
 def test_label_shift() -> None:
@@ -124,52 +124,59 @@ def test_label_shift() -> None:
         parts.append(source({"nnpu": 0.7 - rate / 10, "nnpu-c": 0.7}, datasets=1, splits=3, rate=rate))
         parts.append(source({"nnpu": 0.75}, datasets=1, splits=3, rate=rate, setting="ts"))
     parts.append(source({"lbe": 0.6}, datasets=1, rate=0.5))  # only one-sample: no panel
-    found = labeled(select(pd.concat(parts), ["pa"]))
-    drawn = data(label_shift(found)).set_index(["panel", "series", "percent"])
+    shifted = evidence(pd.concat(parts), None, ["pa"])
+    drawn = data(chart("label-shift", shifted)).set_index(["panel", "series", "percent"])
     assert len(drawn) == 6
     assert drawn.loc[("nnpu", "OS", 50), "mean"] == pytest.approx(68)
     assert drawn.loc[("nnpu", "OS calibrated", 50), "mean"] == pytest.approx(73)
     assert drawn.loc[("nnpu", "TS", 10), "mean"] == pytest.approx(78)
     with pytest.raises(TooFewError, match="label-shift"):
-        label_shift(found[found["setting"] == "os"])
+        chart("label-shift", replace(shifted, selection=shifted.selection[shifted.selection["setting"] == "os"]))
 
 
-def test_learning_curves_pass_through_what_was_selected(found: Any) -> None:
-    rows = curve_rows(found, "accuracy")
+def test_learning_curves_pass_through_what_was_selected(facts: Any) -> None:
+    rows = curve_rows(facts, "accuracy")
     marks = rows[rows["criterion"].notna()].set_index(["panel", "criterion"])
     assert marks.loc[("upu", "PA"), "step"] == 300
     assert marks.loc[("upu", "OA"), "step"] == 200
     lines = rows[rows["criterion"].isna()].set_index(["panel", "split", "config", "step"])["value"]
     for mark in marks.reset_index().itertuples():
         assert lines[(mark.panel, mark.split, mark.config, mark.step)] == pytest.approx(mark.value)
-    assert learning_curves(rows).to_dict()["facet"]["field"] == "panel"
+    assert chart("learning-curves", facts)["facet"]["field"] == "panel"
 
 
 def test_curves_are_thinned() -> None:
     rows = [{"config": 0, "step": s, "val_pa": float(s == 777), "run": "r"} for s in range(1, 1001)]
-    found = evidence(frame(rows), ["pa"], points=50).curves
-    assert 50 <= len(found) <= 53
-    assert {1, 777, 1000} <= set(found["step"])
+    thinned = evidence(frame(rows), None, ["pa"], points=50).curves
+    assert 50 <= len(thinned) <= 53
+    assert {1, 777, 1000} <= set(thinned["step"])
 
 
 def test_names_of_users_and_unknown_priors() -> None:
-    found = evidence(source({"a'b<script>": 0.5, 'c"d': 0.6}, prior=math.nan), ["pa"])
-    assert len(found.curves) == 2 * 5 * 2 * 4  # configuration 0 of each split; an unknown prior is itself
-    assert any("a'b<script>" in str(row) for row in overall(found.selection).to_dict()["datasets"].values())
+    facts = evidence(source({"a'b<script>": 0.5, 'c"d': 0.6}, prior=math.nan), None, ["pa"])
+    assert len(facts.curves) == 2 * 5 * 2 * 4  # configuration 0 of each split; an unknown prior is itself
+    assert any("a'b<script>" in str(row) for row in chart("overall", facts)["datasets"].values())
+
+
+@pytest.fixture(scope="module")
+def drawn(facts: Any) -> Any:
+    """A chart to save."""
+    (drawing,) = draw(next(figure for figure in figures() if not figure.per_metric), facts)
+    return drawing.chart
 
 
 @pytest.mark.parametrize("kind, start", [("svg", b"<svg"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
-def test_files(kind: str, start: bytes, found: Any, tmp_path: Path) -> None:
-    save(ranks(found.selection), tmp_path / "new" / f"f.{kind}")
+def test_files(kind: str, start: bytes, drawn: Any, tmp_path: Path) -> None:
+    save(drawn, tmp_path / "new" / f"f.{kind}")
     assert (tmp_path / "new" / f"f.{kind}").read_bytes().startswith(start)
 
 
-def test_files_that_cannot_be_written(found: Any, tmp_path: Path) -> None:
+def test_files_that_cannot_be_written(drawn: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
-        save(ranks(found.selection), tmp_path / "file" / "f.svg")
+        save(drawn, tmp_path / "file" / "f.svg")
     with pytest.raises(UserError, match="'gif'"):
-        save(ranks(found.selection), tmp_path / "f.gif")
+        save(drawn, tmp_path / "f.gif")
 
 
 def test_all_of_them(tmp_path: Path) -> None:
@@ -177,11 +184,10 @@ def test_all_of_them(tmp_path: Path) -> None:
     names = ["overall", "ranks-accuracy-pa", "regret-accuracy", "time-accuracy-pa", "learning-curves-accuracy"]
     assert sorted(path.stem for path in written) == sorted(names)
     assert list(missing) == ["label-shift"]
-    assert all(
-        figure.chart is None and figure.reason
-        for figure in figures(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
-        if figure.name in {"overall", "ranks", "time", "label-shift"}
-    )
+    few = evidence(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
+    missing = {d.figure.name: d.reason for figure in figures() for d in draw(figure, few) if d.chart is None}
+    assert set(missing) == {"overall", "ranks", "time", "label-shift"}
+    assert all(missing.values())
 
 
 def test_command(tmp_path: Path) -> None:
@@ -204,5 +210,14 @@ def test_importing_the_report_is_light() -> None:
 
 
 def test_numbers_are_finite() -> None:
-    chart = overall(labeled(select(source(METHODS, val_oa=math.nan), ["pa", "oa"])))
-    assert np.isfinite(data(chart)["value"]).all()
+    spec = chart("overall", evidence(source(METHODS, val_oa=math.nan), None, ["pa", "oa"]))
+    assert np.isfinite(data(spec)["value"]).all()
+
+
+def test_a_file_is_a_figure() -> None:
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__", "base"}
+    listed = figures()
+    assert {type(figure).__module__.rpartition(".")[2] for figure in listed} == files
+    assert len({figure.name for figure in listed}) == len(listed) == len(files)
+    assert [figure.order for figure in listed] == sorted(figure.order for figure in listed)
+    assert all(figure.title and figure.words for figure in listed)

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from puarena.metrics import METRICS, Metric
 from puarena.report import write_page
 from puarena.store import Folder
 from results import curves
@@ -192,7 +193,7 @@ def test_every_filter_changes_the_rows(opened: Opened) -> None:
     assert "nnpu-c" not in opened.names()
     opened.choose("dataset", "letter")
     assert opened.rows() == []
-    assert "No problem fits" in opened.page.locator("#told").inner_text()
+    assert "No problem fits" in opened.page.locator("#board-words").inner_text()
     opened.choose("dataset", "all")
     opened.page.fill("#filters input[name=search]", "nnp")
     assert opened.names() == ["nnpu"]
@@ -267,5 +268,31 @@ def test_without_a_spec(browser: Any, tmp_path: Path) -> None:
     opened = Opened(browser, tmp_path / "page.html", figures=4)
     assert "without a spec" in opened.page.locator("#origin").inner_text()
     assert len(opened.rows()) == 3
+    assert opened.wrong == []
+    opened.context.close()
+
+
+def test_less_is_better(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Metric("brier", "Brier", "squared error", abs, "score", higher=False, percent=False, high=None)
+    monkeypatch.setitem(METRICS, record.name, record)
+    errors = {"pn-oracle": 0.05, "upu": 0.3, "nnpu": 0.1234, "vpu": 0.2}
+    rows = [
+        curves(f"{a}{i}", algorithm=a, dataset=f"d{i}", selectable=True, test_brier=e + 0.01 * i)
+        for a, e in errors.items()
+        for i in range(5)
+    ]
+    write_page(pd.concat(rows), tmp_path / "page.html")
+    opened = Opened(browser, tmp_path / "page.html", figures=4)
+    opened.choose("metric", "Brier")
+    assert opened.names() == ["pn-oracle", "nnpu", "vpu", "upu"]  # the best first
+    nnpu = opened.rows()[1]
+    assert nnpu[2:5] == ["0.1434", "1.0", "0.1234"]
+    assert opened.page.locator("#board td.best").all_inner_texts()[:3] == nnpu[2:5]
+    assert "Test brier (lower is better)" in opened.page.locator("#board-words").inner_text()
+    opened.page.get_by_role("button", name="Mean", exact=True).click()
+    assert opened.names()[0] == "upu"
+    opened.page.click("#board tr:has(button:text-is('nnpu')) td:last-child")
+    opened.page.locator("dialog[open] svg.marks").wait_for()
+    assert "test brier" in opened.page.locator("dialog[open] svg.marks").inner_html()
     assert opened.wrong == []
     opened.context.close()

@@ -13,12 +13,15 @@ import pandas as pd
 import pytest
 
 from puarena.errors import UserError
-from puarena.report import CRITERIA, METRICS, aggregate, load, select
-from puarena.report.select import GROUP
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report import aggregate, load, select
+from puarena.report.sources import GROUP
 from puarena.store import Folder
-from results import PROBLEM, curves, frame
+from results import PROBLEM, USUAL, curves, facts, frame
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN") or Path(__file__).parents[1] / "golden")
+CHOOSING = {criterion.name: criterion.column for criterion in CRITERIA.values()}
+TESTED = [metric.column for metric in METRICS.values()]
 CASES = json.loads((GOLDEN / "selection.json").read_text())["cases"]
 
 
@@ -58,7 +61,7 @@ def test_nan_never_wins_and_nothing_but_nan_selects_nothing() -> None:
     )
     assert chosen.loc[("pa", 0), "step"] == 200
     nothing = chosen.loc[("oa", 0)]
-    assert nothing[["step", "config", "run", "value", *METRICS.values()]].isna().all()
+    assert nothing[["step", "config", "run", "value", *TESTED]].isna().all()
     numbers = aggregate(chosen.reset_index()).set_index(["criterion", "metric"])
     assert (numbers.loc[("oa", "f1"), ["n", "splits"]] == [1, 2]).all()
     assert (numbers.loc[("pa", "f1"), ["n", "splits"]] == [2, 2]).all()
@@ -94,20 +97,20 @@ def test_against_plain_python() -> None:
         axis.ravel() for axis in np.meshgrid(range(groups), range(splits), range(configs), range(records))
     )
     data = pd.DataFrame({"algorithm": [f"a{i}" for i in group], "split": split, "config": config, "step": 100 * step})
-    data = data.assign(**PROBLEM, profile="definition", selectable=step > 0)
+    data = data.assign(**PROBLEM, **USUAL, **(facts("a") | {"algorithm": data["algorithm"], "selectable": step > 0}))
     data["run"] = data["algorithm"] + "-" + data["split"].astype(str) + "-" + data["config"].astype(str)
-    for name in (*CRITERIA.values(), *METRICS.values()):
+    for name in (*CHOOSING.values(), *TESTED):
         data[name] = random.integers(0, 300, len(data)) / 300
         data.loc[random.random(len(data)) < 0.1, name] = math.nan
     data = data.sample(frac=1, random_state=1)
     chosen = select(data)
     assert len(chosen) == groups * splits * len(CRITERIA)
-    for criterion, column in CRITERIA.items():
+    for criterion, column in CHOOSING.items():
         usable = data[data["selectable"] & data[column].notna()]
         ranked = usable.sort_values([column, "step", "config"], ascending=[False, True, True])
         first = ranked.groupby(["algorithm", "split"]).head(1).sort_values(["algorithm", "split"])
         mine = chosen[chosen["criterion"] == criterion].sort_values(["algorithm", "split"])
-        compared = ["algorithm", "split", "config", "step", "run", *METRICS.values()]
+        compared = ["algorithm", "split", "config", "step", "run", *TESTED]
         pd.testing.assert_frame_equal(
             mine[compared].reset_index(drop=True), first[compared].reset_index(drop=True), check_dtype=False
         )

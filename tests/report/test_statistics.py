@@ -163,7 +163,7 @@ def test_from_records() -> None:
     assert found.friedman.chi2 == pytest.approx(18)
     assert found.differences.reference == "nnpu"
     assert [item.value for item in found.differences.items] == pytest.approx([-5, -10, -20])
-    assert found.blocks[0] == "d0, case 1, OS, rate 0.3, prior 0.5"
+    assert found.blocks[0] == "d0, case 1, OS 30%"
     assert [s.criterion for s in st.statistics(many(), metrics="auc")] == ["pa", "pauc", "oa"]
     (split,) = st.statistics(many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"])
     assert split.n == 6
@@ -198,12 +198,12 @@ def test_problems_may_have_different_numbers_of_splits() -> None:
     assert len(found.notes) == 1  # nothing was left out
     assert "there are 2 and 5" in found.differences.note
     assert st.scores(source, over="splits").shape == (5, 4)
-    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS, rate 0.3, prior 0.5", "upu"] == pytest.approx(70)
+    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS 30%", "upu"] == pytest.approx(70)
 
 
 def test_mistakes() -> None:
     for wrong in (
-        {"metrics": "acc"},
+        {"metrics": "acuracy"},
         {"criteria": "pu"},
         {"over": "problem"},
         {"algorithms": ["upx"]},

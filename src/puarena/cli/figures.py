@@ -19,7 +19,7 @@ def figures(
     criterion: opt.Criteria = None,
 ) -> None:
     """Draw the figures of a results folder as files."""
-    from puarena.report.figures import write_figures
+    from puarena.report.drawing import write_figures
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     files, missing = write_figures(folder, out, many(format, "format", str) or ["svg"], metrics, criteria)

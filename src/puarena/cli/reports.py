@@ -62,15 +62,14 @@ def stats(
     as_json: opt.AsJson = False,
 ) -> None:
     """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
-    from puarena.report.statistics import statistics
-    from puarena.report.statistics_text import show_statistics
+    from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    found = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
     if as_json:
-        typer.echo(json.dumps([item.to_dict() for item in found]))
+        typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
-        show_statistics(found)
+        show_statistics(everything)
 
 
 def compare(
@@ -87,11 +86,11 @@ def compare(
     from puarena.report import compare as comparing
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    found = comparing.compare(folder, published, metrics, criteria)
-    comparing.show_comparison(found)
+    comparisons = comparing.compare(folder, published, metrics, criteria)
+    comparing.show_comparison(comparisons)
     for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
         if path is not None:
-            write(found, path)
+            write(comparisons, path)
             typer.echo(f"wrote {path}", err=True)
 
 

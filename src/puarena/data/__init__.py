@@ -13,23 +13,6 @@ from puarena.data.registry import cache_file, fetch, info, load, names, verify, 
 from puarena.data.views import View, Views
 
 __all__ = [
-    "DataFile",
-    "Dataset",
-    "DatasetInfo",
-    "FileStatus",
-    "HiddenLabels",
-    "PUData",
-    "Problem",
-    "Sizes",
-    "View",
-    "Views",
-    "cache_file",
-    "draw",
-    "fetch",
-    "info",
-    "load",
-    "names",
-    "sizes",
-    "verify",
-    "views_of",
-]
+    "DataFile", "Dataset", "DatasetInfo", "FileStatus", "HiddenLabels", "PUData", "Problem", "Sizes", "View", "Views",
+    "cache_file", "draw", "fetch", "info", "load", "names", "sizes", "verify", "views_of",
+]  # fmt: skip

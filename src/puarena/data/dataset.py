@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -53,22 +53,22 @@ class DataFile:
         return self.others.get(path.name, self.sha256)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
     """What is known of a dataset without reading it."""
 
     name: str
     title: str
     description: str
-    licence: str
-    citation: str
-    urls: tuple[str, ...]
-    files: tuple[DataFile, ...]
+    licence: str = ""
+    citation: str = ""
+    urls: tuple[str, ...] = ()
+    files: tuple[DataFile, ...] = ()
     examples: int
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one example as networks see it
-    kind: Literal["tabular", "image"]
-    network: str
+    kind: Literal["tabular", "image"] = "tabular"
+    network: str = "mlp"
     cases: Mapping[int, tuple[int, ...]]
     size: int
     test_fraction: float | None = None
@@ -159,27 +159,15 @@ def from_info(
     evaluation: Bytes | None = None,
 ) -> Dataset:
     """Join the registry's record and the arrays read from the files; bytes stay bytes, numbers become float32."""
-    stored: Floats | Bytes
-    if features.dtype == np.uint8:
-        stored = np.ascontiguousarray(features, np.uint8)
-    else:
-        stored = np.ascontiguousarray(features, np.float32)
+    kind: Any = np.uint8 if features.dtype == np.uint8 else np.float32
+    common = {field.name for field in fields(Dataset)} & {field.name for field in fields(info)}
     return Dataset(
-        name=info.name,
-        features=stored,
+        features=np.ascontiguousarray(features, kind),
         classes=np.ascontiguousarray(classes, np.int64),
-        class_names=info.class_names,
-        cases=info.cases,
-        size=info.size,
         train=None if train is None else np.asarray(train, np.int64),
         test=None if test is None else np.asarray(test, np.int64),
-        test_fraction=info.test_fraction,
-        stratify=info.stratify,
-        balanced=info.balanced,
-        default_prior=info.default_prior,
-        shortfall=info.shortfall,
         evaluation=evaluation,
-        grey=info.grey,
+        **{name: getattr(info, name) for name in common},
     )
 
 

@@ -68,12 +68,12 @@ def put(fleet: Fleet, state: State) -> None:
 
 def _live(fleet: Fleet) -> dict[str, Tensor]:
     """Return the tensors that training changes, by name."""
-    found = {ALGORITHM + name: tensor for name, tensor in fleet.algorithm.state_dict().items()}
+    tensors = {ALGORITHM + name: tensor for name, tensor in fleet.algorithm.state_dict().items()}
     for network, optimiser in fleet.optimisers.items():
-        found |= {f"optimiser.{network}.{name}": tensor for name, tensor in optimiser.state().items()}
+        tensors |= {f"optimiser.{network}.{name}": tensor for name, tensor in optimiser.state().items()}
     if fleet.best is not None:
-        found |= {f"best.{name}": tensor for name, tensor in fleet.best.state().items()}
-    return found | {"log.lost_at": fleet.log.lost_at}
+        tensors |= {f"best.{name}": tensor for name, tensor in fleet.best.state().items()}
+    return tensors | {"log.lost_at": fleet.log.lost_at}
 
 
 def _check(fleet: Fleet, state: State) -> None:
@@ -92,15 +92,15 @@ def _check(fleet: Fleet, state: State) -> None:
 
 def digest(fleet: Fleet) -> str:
     """Return a digest of what the numbers of a fleet depend on, beside the features and the program."""
-    found = hashlib.sha256()
+    content = hashlib.sha256()
     config = replace(fleet.config, capture=True, device=fleet.device.type)
-    found.update(repr(config).encode())
+    content.update(repr(config).encode())
     for row in fleet.rows:
         for part in (row, row.data, row.hidden):
             for field in fields(part):
                 value = getattr(part, field.name)
                 if isinstance(value, np.ndarray):
-                    found.update(value.tobytes())
+                    content.update(value.tobytes())
                 elif not is_dataclass(value):
-                    found.update(repr(value).encode())
-    return found.hexdigest()[:16]
+                    content.update(repr(value).encode())
+    return content.hexdigest()[:16]

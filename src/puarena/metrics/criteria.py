@@ -129,6 +129,10 @@ CRITERIA: dict[str, Criterion] = {
             needs="counts",
             synonyms=("proxy-accuracy",),
             high=2.0,
+            long="proxy accuracy",
+            explanation="An estimate of accuracy from positives and unlabeled examples alone: reward for positives "
+            "recognised, plus the share of examples called negative. On average it equals accuracy plus a "
+            "constant, the class prior, so it ranks models as accuracy would. Can be used in practice.",
             color="#0b8f74",
             caution="PA is biased here: labels were not given at random, and PA takes the share of labeled positives "
             "that a model finds for the share of all positives",
@@ -140,6 +144,10 @@ CRITERIA: dict[str, Criterion] = {
             proxy_auc,
             needs="scores",
             synonyms=("proxy-auc",),
+            long="proxy AUC",
+            explanation="How often a labeled positive gets a higher score than an unlabeled example. On average it "
+            "orders models as the AUC would, but it does not care where the line between yes and no is drawn. Can be "
+            "used in practice.",
             color="#d98a00",
             caution="PAUC can prefer a wrong ranking here: where labels depend on something other than how clearly "
             "positive an example is, it rewards finding the labeled ones",
@@ -152,6 +160,9 @@ CRITERIA: dict[str, Criterion] = {
             needs="labels",
             synonyms=("oracle", "oracle-accuracy"),
             oracle=True,
+            long="oracle accuracy",
+            explanation="Accuracy on validation data with its true labels. Nobody has these in practice: it shows what "
+            "better selection could gain.",
             color="#6f63d9",
         ),
         Criterion(
@@ -175,6 +186,9 @@ CRITERIA: dict[str, Criterion] = {
             needs="counts",
             high=2.0,
             default=False,
+            long="proxy accuracy as the published code computes it",
+            explanation="Proxy accuracy as the published code computes it, which favours models with high recall; for "
+            "comparison with published numbers only.",
             color="#c04a80",
             profile="released",
             replaces="pa",

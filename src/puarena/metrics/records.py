@@ -39,6 +39,16 @@ class Record:
         """What a stored value is multiplied with to be shown."""
         return 100.0 if self.percent else 1.0
 
+    @property
+    def decimals(self) -> int:
+        """With how many digits after the point it is shown."""
+        return 2 if self.percent else 4
+
+    @property
+    def inline(self) -> str:
+        """The title inside a sentence."""
+        return self.title if self.title.isupper() else self.title.lower()
+
 
 @dataclass(frozen=True)
 class Metric(Record):
@@ -62,6 +72,8 @@ class Criterion(Record):
     say of it there.
     """
 
+    long: str = ""  # the title, written out
+    explanation: str = ""  # a paragraph for readers of the page; the meaning where there is none
     color: str = "#80808090"  # in figures
     oracle: bool = False
     profile: str = ""

@@ -1,21 +1,11 @@
-"""The report: model selection over the stored curves, tables in the paper's layout, and one page to read."""
+"""The report: model selection over the stored curves, tables in the paper's layout, figures, and one page to read."""
 
 from puarena.report.page import write_page
 from puarena.report.render import to_csv, to_latex, to_markdown, to_terminal
-from puarena.report.select import CRITERIA, METRICS, aggregate, load, select
+from puarena.report.select import aggregate, select
+from puarena.report.sources import load
 from puarena.report.table import Table, table
 
 __all__ = [
-    "CRITERIA",
-    "METRICS",
-    "Table",
-    "aggregate",
-    "load",
-    "select",
-    "table",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-    "to_terminal",
-    "write_page",
-]
+    "Table", "aggregate", "load", "select", "table", "to_csv", "to_latex", "to_markdown", "to_terminal", "write_page",
+]  # fmt: skip

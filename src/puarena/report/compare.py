@@ -6,35 +6,34 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from puarena.data import labelling
 from puarena.errors import UserError
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report.methods import Method, in_order
+from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
-from puarena.report.select import CRITERIA, METRICS, aggregate, names, select
-from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, ORDER, base
+from puarena.report.select import aggregate, select
+from puarena.report.sources import Source, opened
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from puarena.report.select import Source
-
 PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
-# Of the published tables, where their file does not say.
-PROTOCOL = {"setting": labelling.DEFAULT, "rate": "0.3", "prior": "0.5"}
 NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")
-SAME_CRITERION = {"pa-released": "pa"}  # under another name: the published PA is what the published code computed
 LEAST = 3  # algorithms of a ranking
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One algorithm: ours and published, in percent."""
+    """One method: ours and published, as shown (most metrics in percent)."""
 
-    algorithm: str
+    method: Method
     ours: float
     ours_error: float
     n: int
@@ -42,8 +41,13 @@ class Line:
     published_error: float
 
     @property
+    def algorithm(self) -> str:
+        """The name of the algorithm."""
+        return self.method.algorithm
+
+    @property
     def difference(self) -> float:
-        """Ours minus published, in percentage points."""
+        """Ours minus published."""
         return self.ours - self.published
 
     @property
@@ -53,15 +57,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Problem):
     """One metric of the models one criterion chose, on one problem."""
 
-    dataset: str
-    case: int
-    setting: str
-    rate: float
-    prior: float
-    profile: str
+    profile: str  # and what else is not as usual about all lines, in words
     metric: str
     criterion: str
     published_criterion: str
@@ -72,12 +71,10 @@ class Comparison:
     @property
     def title(self) -> str:
         """The problem, the profile and what was measured, in a few words."""
-        setting = labelling.get(self.setting).title
-        problem = f"{self.dataset}, case {self.case}, {setting}, {100 * self.rate:.4g}% positive rate"
-        by = CRITERION_WORDS[self.criterion]
+        by = CRITERIA[self.criterion].title
         if self.published_criterion != self.criterion:
-            by += f" (published as {CRITERION_WORDS[self.published_criterion]})"
-        return f"{problem}: {METRIC_WORDS[self.metric]} by {by}, profile {self.profile}"
+            by += f" (published as {CRITERIA[self.published_criterion].title})"
+        return f"{super().title}: {METRICS[self.metric].title} by {by}, profile {self.profile}"
 
     @property
     def verdict(self) -> str:
@@ -90,7 +87,7 @@ class Comparison:
 
 
 def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, float]]:
-    """Published means and errors in percent, by problem, algorithm (named as here), metric and criterion."""
+    """Published means and errors, by problem, plain algorithm (named as here), calibrated, metric and criterion."""
     file = Path(path) if path is not None else PUBLISHED
     try:
         with file.open(encoding="utf-8", newline="") as text:
@@ -98,36 +95,38 @@ def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, flo
             missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
             if missing:
                 raise UserError(f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}")
-            found: dict[Key, tuple[float, float]] = {}
-            for row in reader:
-                found[_key(row)] = float(row["mean"]), float(row["error"] or "nan")
+            return {_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader}
     except OSError as error:
         raise UserError(f"cannot read '{file}' ({(error.strerror or str(error)).lower()})") from None
     except UnicodeDecodeError:
         raise UserError(f"'{file}' is not a CSV file in UTF-8") from None
     except (ValueError, TypeError, AttributeError, csv.Error) as error:
         raise UserError(f"line {reader.line_num} of '{file}' cannot be understood ({error})") from None
-    return found
 
 
 def _key(row: dict[str, str]) -> Key:
-    where = {name: row.get(name) or default for name, default in PROTOCOL.items()}
-    numbers = round(float(where["rate"]), 6), round(float(where["prior"]), 6)
+    """Where the file does not say otherwise, the problem is that of the published tables."""
+    protocol = {"setting": labelling.DEFAULT, "rate": "0.3", "prior": "0.5", "labelling": labelling.SCAR}
+    where = {name: row.get(name) or usual for name, usual in protocol.items()}
     return (
-        row["dataset"].strip().lower(),
-        int(row["case"]),
-        where["setting"],
-        *numbers,
-        slug(row["algorithm"], row["calibrated"].strip().lower() in {"1", "true", "yes"}),
+        Problem(
+            row["dataset"].strip().lower(),
+            int(row["case"]),
+            where["setting"],
+            round(float(where["rate"]), 6),
+            round(float(where["prior"]), 6),
+            where["labelling"],
+        ),
+        slug(row["algorithm"]),
+        row["calibrated"].strip().lower() in {"1", "true", "yes"},
         row["test_metric"].strip().lower(),
         row["criterion"].strip().lower(),
     )
 
 
-def slug(name: str, calibrated: bool = False) -> str:
-    """A published name as it is written here: ``Count Loss`` is ``count-loss``, calibrated nnPU ``nnpu-c``."""
-    plain = "-".join(name.lower().split())
-    return f"{plain}-c" if calibrated else plain
+def slug(name: str) -> str:
+    """A published name as it is written here: ``Count Loss`` is ``count-loss``."""
+    return "-".join(name.lower().split())
 
 
 def compare(
@@ -138,83 +137,73 @@ def compare(
 ) -> list[Comparison]:
     """One comparison per problem, profile, metric and criterion that both have; an error if there is none.
 
-    All metrics and criteria unless told. Runs of the profile ``released`` chosen by ``pa-released`` compare with the
-    published PA, and their ``nnpu@released`` with the published nnPU; ``pa`` of such runs compares with nothing.
+    All metrics and criteria unless told. Where a profile has its own form of a criterion, that form compares with the
+    published criterion (``pa-released`` of runs of the profile ``released`` with PA), and the plain one with nothing.
     """
-    chosen = names("metric", metrics, METRICS, METRICS)
-    by = names("criterion", criteria, CRITERIA, CRITERIA)
+    curves = opened(source)
+    chosen, by = curves.metrics(metrics, every=True), curves.criteria(criteria, every=True)
     theirs = read_published(published)
-    mine = aggregate(select(source, by), chosen)
-    if not len(mine):
+    numbers = aggregate(select(curves, by), chosen)
+    if not len(numbers):
         raise UserError("there are no results yet to compare with published numbers")
     tables: dict[Key, list[Line]] = {}
-    for row in mine.to_dict("records"):
-        criterion = _published_criterion(row["profile"], row["criterion"])
-        problem = (
-            row["dataset"].lower(),
-            int(row["case"]),
-            row["setting"],
-            round(row["rate"], 6),
-            round(row["prior"], 6),
-        )
-        algorithm = str(row["algorithm"]).partition("@")[0]
-        numbers = theirs.get((*problem, algorithm, row["metric"], criterion))
-        if criterion and numbers and not math.isnan(row["mean"]):
-            key = (*problem, row["profile"], row["metric"], row["criterion"], criterion)
-            line = Line(algorithm, float(row["mean"]), float(row["stderr"]), int(row["n"]), *numbers)
-            tables.setdefault(key, []).append(line)
+    where = zip(read_all(Problem, numbers), read_all(Method, numbers), numbers.to_dict("records"), strict=True)
+    for stored, method, row in where:
+        rate, prior = round(stored.rate, 6), round(stored.prior, 6)
+        problem = replace(stored, dataset=stored.dataset.lower(), rate=rate, prior=prior)
+        criterion = _published_criterion(method.profile, row["criterion"])
+        values = theirs.get((problem, method.base, method.calibrated, row["metric"], criterion))
+        if values and not math.isnan(row["mean"]):
+            profile = ", ".join([method.profile, *method.unusual])
+            line = Line(method, float(row["mean"]), float(row["stderr"]), int(row["n"]), *values)
+            tables.setdefault((problem, profile, row["metric"], row["criterion"], criterion), []).append(line)
     if not tables:
-        raise UserError(_nothing(theirs, {row["dataset"].lower() for row in mine.to_dict("records")}))
+        raise UserError(_nothing(theirs, set(numbers["dataset"].str.lower())))
 
     def order(key: Key) -> Key:
-        return (*key[:-3], chosen.index(key[-3]), by.index(key[-2]))
+        return (*astuple(key[0]), key[1], chosen.index(key[2]), by.index(key[3]))
 
-    found = []
+    comparisons = []
     for key in sorted(tables, key=order):
+        about = dict(zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True))
         lines, spearman, note = _judged(tables[key])
-        found.append(Comparison(*key, lines=lines, spearman=spearman, note=note))
-    return found
+        comparisons.append(Comparison(**asdict(key[0]), **about, lines=lines, spearman=spearman, note=note))
+    return comparisons
 
 
-def _published_criterion(profile: str, criterion: str) -> str:
+def _published_criterion(profile: str, name: str) -> str:
     """The criterion of the published tables that one of ours compares with; empty if there is none."""
-    released = profile.partition("+")[0] == "released"  # after the plus: where the prior comes from
-    if criterion == "pa" and released:
-        return ""
-    if criterion in SAME_CRITERION:
-        return SAME_CRITERION[criterion] if released else ""
-    return criterion
+    record = CRITERIA[name]
+    if record.profile:
+        return record.replaces if record.profile == profile else ""
+    replaced = any(other.replaces == name and other.profile == profile for other in CRITERIA.values())
+    return "" if replaced else name
 
 
-def _nothing(theirs: dict[Key, Any], ours: set[str]) -> str:
+def _nothing(theirs: Iterable[Key], ours: set[str]) -> str:
     """Why nothing overlaps, in one sentence."""
-    known = sorted({key[0] for key in theirs})
+    problems = {key[0] for key in theirs}
+    known = sorted({problem.dataset for problem in problems})
     if not ours & set(known):
         return f"nothing to compare: published are {', '.join(known)}, and the results are of {', '.join(sorted(ours))}"
-    cases = ", ".join(sorted({f"case {key[1]} {key[2].upper()} rate {key[3]:g} prior {key[4]:g}" for key in theirs}))
-    return f"nothing to compare: published are {cases}, and the results have no such problem, algorithm and criterion"
+    words = sorted({f"case {p.case} {p.short} rate {p.rate:g} prior {p.prior:g}" for p in problems})
+    listed = ", ".join(words)
+    return f"nothing to compare: published are {listed}, and the results have no such problem, algorithm and criterion"
 
 
 def _judged(lines: list[Line]) -> tuple[tuple[Line, ...], float, str]:
     """The lines in the paper's order, and the rank correlation, or why there is none."""
     from scipy.stats import spearmanr
 
-    listed = sorted(lines, key=lambda line: (*_place(line.algorithm), line.algorithm))
+    by_method = {line.method: line for line in lines}
+    listed = [by_method[method] for method in in_order(by_method)]
     ours, theirs = [line.ours for line in listed], [line.published for line in listed]
     if len(listed) < LEAST:
-        return (
-            tuple(listed),
-            math.nan,
-            f"No rank correlation: it needs {LEAST} algorithms, and there are {len(listed)}.",
-        )
+        note = f"No rank correlation: it needs {LEAST} algorithms, and there are {len(listed)}."
+        return tuple(listed), math.nan, note
     if len(set(ours)) == 1 or len(set(theirs)) == 1:
         return tuple(listed), math.nan, f"No rank correlation: all {len(listed)} algorithms are tied."
     return tuple(listed), float(spearmanr(ours, theirs).statistic), ""
-
-
-def _place(algorithm: str) -> tuple[int, int]:
-    plain = base(algorithm)
-    return ORDER.index(plain) if plain in ORDER else len(ORDER), int(plain != algorithm)
 
 
 # forms
@@ -229,7 +218,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     return line.algorithm, ours, theirs, f"{line.difference:+.2f}", errors
 
 
-def show_comparison(found: list[Comparison], console: Console | None = None) -> None:
+def show_comparison(comparisons: list[Comparison], console: Console | None = None) -> None:
     """Print the comparisons, and at the end the rank correlations of all of them."""
     from rich import box
     from rich.console import Console
@@ -237,7 +226,7 @@ def show_comparison(found: list[Comparison], console: Console | None = None) -> 
     from rich.text import Text
 
     console = console or Console()
-    for item in found:
+    for item in comparisons:
         console.print(Text(item.title, style="bold"))
         grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for i, head in enumerate(HEADS):
@@ -247,46 +236,47 @@ def show_comparison(found: list[Comparison], console: Console | None = None) -> 
             grid.add_row(*map(Text, _cells(line)), style="" if far else "dim")
         console.print(grid)
         console.print(Text(item.verdict), end="\n\n")
-    console.print(Text(overview(found)))
+    console.print(Text(overview(comparisons)))
 
 
-def overview(found: list[Comparison]) -> str:
+def overview(comparisons: list[Comparison]) -> str:
     """All rankings together, in a sentence per profile."""
     parts = []
-    for profile in dict.fromkeys(item.profile for item in found):
-        mine = [item for item in found if item.profile == profile]
-        ranked = sorted(item.spearman for item in mine if not math.isnan(item.spearman))
+    for profile in dict.fromkeys(item.profile for item in comparisons):
+        mine = [item for item in comparisons if item.profile == profile]
+        ranked = [item.spearman for item in mine if not math.isnan(item.spearman)]
         lines = [line for item in mine for line in item.lines if not math.isnan(line.in_errors)]
         near = sum(abs(line.in_errors) <= 2 for line in lines)
-        middle = (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2 if ranked else math.nan
-        told = f"median Spearman correlation {middle:.2f} over n = {len(ranked)} tables" if ranked else "no ranking"
+        spearman = f"median Spearman correlation {median(ranked):.2f}" if ranked else ""
+        ranking = f"{spearman} over n = {len(ranked)} tables" if ranked else "no ranking"
         parts.append(
-            f"Runs of the profile '{profile}': {told}; {near} of {len(lines)} numbers within two published standard "
+            f"Runs of the profile '{profile}': {ranking}; {near} of {len(lines)} numbers within two published standard "
             f"errors ('±' is the standard error over splits, in both)."
         )
     return " ".join(parts)
 
 
-def comparison_to_markdown(found: list[Comparison], path: str | Path | None = None) -> str:
+def comparison_to_markdown(comparisons: list[Comparison], path: str | Path | None = None) -> str:
     """The comparisons as GitHub Markdown; also written to ``path`` if given."""
-    parts = [overview(found), ""]
-    for item in found:
+    parts = [overview(comparisons), ""]
+    for item in comparisons:
         rows = [f"| {' | '.join(map(md, _cells(line)))} |" for line in item.lines]
         heads = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: |"]
         parts += [f"### {md(item.title)}", "", *heads, *rows, "", item.verdict, ""]
     return out("\n".join(parts), path)
 
 
-def comparison_to_csv(found: list[Comparison], path: str | Path | None = None) -> str:
+def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = None) -> str:
     """Tidy CSV, one line per problem, profile, metric, criterion and algorithm; also written to ``path`` if given."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    about = ("dataset", "case", "setting", "rate", "prior", "profile", "metric", "criterion", "published_criterion")
+    about = (*PROBLEM, "profile", "metric", "criterion", "published_criterion")
     numbers = ("ours", "ours_error", "published", "published_error", "difference", "in_errors")
-    writer.writerow((*about, "algorithm", *numbers, "n", "spearman", "algorithms"))
-    for item in found:
+    writer.writerow((*about, "algorithm", "base", "calibrated", *numbers, "n", "spearman", "algorithms"))
+    for item in comparisons:
         for line in item.lines:
             values = [number(getattr(line, name)) for name in numbers]
             where = [getattr(item, name) for name in about]
-            writer.writerow([*where, line.algorithm, *values, line.n, number(item.spearman), len(item.lines)])
+            method = [line.algorithm, line.method.base, int(line.method.calibrated)]
+            writer.writerow([*where, *method, *values, line.n, number(item.spearman), len(item.lines)])
     return out(text.getvalue(), path)

@@ -6,9 +6,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from puarena import __version__
-from puarena.bench.spec import is_path
 from puarena.errors import UserError
-from puarena.report.select import CRITERIA, select
+from puarena.report.select import select
+from puarena.report.sources import opened
 from puarena.store import FORMAT, Store, open_store
 from puarena.store.summary import write_summary
 
@@ -28,7 +28,8 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
 
     store = source if isinstance(source, Store) else open_store(source)
     with duckdb.connect() as con, store.reading():
-        chosen = select(store)
+        curves = opened(store)
+        chosen = select(curves)
         if not len(chosen):
             raise UserError(f"'{store.path}' has no results yet, so there is nothing to export")
         con.register("picks", chosen.loc[chosen["step"].notna(), ["run", "step"]].drop_duplicates())
@@ -38,7 +39,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
             "format": FORMAT,
             "spec": portable(store.spec),
             "summary": {
-                "criteria": list(CRITERIA),
+                "criteria": curves.criteria(every=True),
                 "runs": runs,
                 "records": store.info.get("summary", {}).get("records", records),
                 "failures": store.failures(),
@@ -58,12 +59,10 @@ def portable(spec: dict[str, Any]) -> dict[str, Any]:
     if spec.get("plugins"):
         spec["plugins"] = [_file(plugin) for plugin in spec["plugins"]]
     if spec.get("problems"):
-        spec["problems"] = [
-            problem | {"dataset": _file(problem["dataset"]) if is_path(problem["dataset"]) else problem["dataset"]}
-            for problem in spec["problems"]
-        ]
+        spec["problems"] = [problem | {"dataset": _file(problem["dataset"])} for problem in spec["problems"]]
     return spec
 
 
 def _file(path: str) -> str:
+    """The last part of a path; a name without folders, such as a built-in dataset's, stays as it is."""
     return PurePath(path.replace("\\", "/")).name

@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from puarena import __version__
+from puarena.data.labelling import SCAR, meaning, short
 from puarena.files import write_file
-from puarena.report.select import CRITERIA, default_criteria, load, names, select
-from puarena.report.table import CRITERION_WORDS, ERRORS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, table
-from puarena.store import OK, Store, ask, open_store
-
-if TYPE_CHECKING:
-    from puarena.report.select import Source
+from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.report.problems import PROBLEM, Problem, read_all, settings
+from puarena.report.select import select
+from puarena.report.sources import Curves, Source, listed, opened
+from puarena.report.table import ERRORS, ErrorKind, table
+from puarena.store import OK
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -32,25 +33,24 @@ def write_page(
     """Write the page; it needs no network, and names from users show as text."""
     from puarena.report.page_data import embed, gather
 
-    store = open_store(source) if isinstance(source, (str, Path)) else source if isinstance(source, Store) else None
-    read = store or source
-    metrics = None if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
-    by = names("criterion", criteria, CRITERIA, default_criteria(read))
-    tables = table(read, metrics, by, error, algorithms)
+    curves = opened(source)
+    store = curves.store
+    metrics = None if metrics is None else listed(metrics)
+    by = curves.criteria(criteria)
+    tables = table(curves, metrics, criteria, error, algorithms)
     spec = store.spec if store else {}
-    data = gather(read, tables, select(read, by), metrics, error, algorithms) if tables else {}
+    data = gather(curves, tables, select(curves, by), metrics, error, algorithms) if tables else {}
     write_file(
         path,
         _template().render(
             title=spec.get("title") or f"{spec.get('name') or 'puarena'}: results",
             description=spec.get("description", ""),
             tables=tables,
-            methods=len({(row.algorithm, row.profile) for item in tables for row in item.rows}),
+            methods=data.get("methods", []),
             error=ERRORS[error],
-            criteria=by,
-            words=METRIC_WORDS | CRITERION_WORDS,
-            oracle=ORACLE,
-            naive=NAIVE,
+            metrics=METRICS,
+            criteria={name: CRITERIA[name] for name in by},
+            settings=list(settings().values()),
             spec=json.dumps(spec, indent=2, ensure_ascii=False) if store else "",
             spec_hash=store.spec_hash if store else "",
             file=(re.sub(r"[^\w.-]+", "-", str(spec.get("name") or "")).strip("-.") or "puarena") + ".json",
@@ -62,24 +62,43 @@ def write_page(
             js=_text("page.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
-            **_facts(read, store),
+            ways=_ways(curves),
+            cautions=cautions(by),
+            **_facts(curves),
         ),
     )
 
 
-def _facts(source: Source, store: Store | None) -> dict[str, Any]:
+def _ways(curves: Curves) -> list[dict[str, str]]:
+    """The mechanisms of problems whose labels are not given at random, in words, and how strong they came out."""
+    known = "val_label_strength" in curves.columns
+    shift = "avg(val_label_strength)" if known else "NULL"
+    query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
+    shifts: dict[str, list[str]] = {}
+    for way, dataset, value in curves.rows(query):
+        shifts.setdefault(way, []).extend([] if value is None else [f"{value:+.2f} on {dataset}"])
+    before = "The labeled lie so many standard deviations to the clearly positive side of all positives: "
+    return [
+        {"name": short(way), "meaning": meaning(way), "shift": f"{before}{', '.join(parts)}." if parts else ""}
+        for way, parts in shifts.items()
+    ]
+
+
+def _facts(curves: Curves) -> dict[str, Any]:
     """What the page says about the curves as a whole: how many, made by what, and which runs failed."""
-    curves = load(source)
-    runs, records = ask(curves, "SELECT count(DISTINCT run), count(*) FROM curves").fetchall()[0]
+    store = curves.store
+    ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
     makers = "SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"
-    who = 'run, dataset, "case", setting, rate, algorithm, split, config'
-    diverged = f"SELECT {who}, min(status) FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who[5:]}, run"
+    who = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split", "config", "run"))
+    broken = f"SELECT {who}, min(status) AS reason FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who}"
+    diverged = curves.frame(broken)
+    where = [problem.label() for problem in read_all(Problem, diverged)]
     failures = store.failures() if store else []
     return {
         "runs": runs,
         "records": store.info.get("summary", {}).get("records", records) if store else records,
-        "makers": ask(curves, makers).fetchall(),
-        "diverged": ask(curves, diverged).fetchall(),
+        "makers": curves.rows(makers),
+        "diverged": diverged.assign(problem=where).to_dict("records"),
         "failures": failures,
         "lost": sum(len(failure["runs"]) for failure in failures),
     }

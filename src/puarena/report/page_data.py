@@ -4,47 +4,53 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from puarena.data import labelling
 from puarena.errors import UserError
-from puarena.report.charts import learning_curves, theme
-from puarena.report.evidence import Evidence, evidence
-from puarena.report.figures import WORDS, Figure, figures
-from puarena.report.select import GROUP, METRICS, PROBLEM, aggregate, load, names
-from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, NAIVE, ORACLE, ErrorKind, Row, Table
-from puarena.store import ask
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report.drawing import draw
+from puarena.report.evidence import Evidence, evidence, run_list
+from puarena.report.figures import figures
+from puarena.report.figures.base import theme
+from puarena.report.figures.learning_curves import curve_axis, curve_chart
+from puarena.report.methods import Method
+from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
+from puarena.report.select import aggregate
+from puarena.report.sources import GROUP, Curves
+from puarena.report.table import ErrorKind, Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from puarena.report.select import Source
-
 CURVE_VALUES = 200_000  # numbers in all learning curves of a page together: about a megabyte
-LONG = {
-    "pa": "proxy accuracy",
-    "pauc": "proxy AUC",
-    "oa": "oracle accuracy",
-    "pa-released": "proxy accuracy as the published code computes it",
-}
-FIGURES = {
-    "overall": "The mean over the problems, one panel per metric and one dot per criterion. The longer the line "
-    "between the dots of a method, the more its result depends on how the model was chosen.",
-    "ranks": "Methods are ranked on each problem, and the ranks averaged. A vertical bar joins methods whose mean "
-    "ranks are closer than the Nemenyi critical difference: for these the results do not show which is better. "
-    f"{ORACLE} does not compete. Splits of one problem share data, so where ranks are over splits the bars are too "
-    "short.",
-    "regret": "What choosing without labels costs: the test value of the best checkpoint of all, and of the one that "
-    "the true validation labels (OA) would choose, minus that of the chosen one. Zero is perfect choice.",
-    "time": "The mean over the problems against the time of one training run. No method below and to the right of the "
-    "dashed line is both faster and better than those on it. Runs are trained side by side and share the time.",
-    "label-shift": "More labeled positives leave fewer in the unlabeled set of the one-sample setting (OS). Methods "
-    "made for two-sample data (TS) suffer from that; calibration repairs it.",
-}
+KEYS = (*GROUP, "split", "config")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Methods, problems, metrics and criteria by number, as the page's script knows them."""
+
+    methods: dict[Method, int]
+    problems: dict[Problem, int]
+    metrics: list[str]
+    criteria: list[str]
+
+    def of(self, frame: DataFrame) -> Iterator[tuple[int, int]]:
+        """Which method and which problem each row is about."""
+        for method, problem in zip(read_all(Method, frame), read_all(Problem, frame), strict=True):
+            yield self.methods[method], self.problems[problem]
+
+    @property
+    def columns(self) -> list[str]:
+        """The metrics in the store."""
+        return [METRICS[name].column for name in self.metrics]
 
 
 def gather(
-    source: Source,
+    curves: Curves,
     tables: Sequence[Table],
     selection: DataFrame,
     metrics: Iterable[str] | None,
@@ -52,27 +58,32 @@ def gather(
     algorithms: Sequence[str] | None,
 ) -> dict[str, Any]:
     """Everything of the page that its script shows, as plain data."""
-    shown = names("metric", metrics, METRICS, METRICS)
-    drawn = names("metric", metrics, METRICS, ("accuracy", "auc", "f1"))
+    shown = curves.metrics(metrics, every=True)
     by = list(dict.fromkeys(selection["criterion"]))
     longest = sorted(tables, key=lambda table: -len(table.rows))
-    rows = list({(row.algorithm, row.profile): row for table in longest for row in table.rows}.values())
-    groups = max(1, len(selection[["algorithm", *PROBLEM, "split"]].drop_duplicates()) * len(by))
+    rows = [read(Method, vars(row)) for table in longest for row in table.rows]
+    places = Places(
+        {method: i for i, method in enumerate(dict.fromkeys(rows))},
+        {read(Problem, vars(table)): i for i, table in enumerate(tables)},
+        shown,
+        by,
+    )
+    groups = max(1, len(selection[[*GROUP, "split"]].drop_duplicates()) * len(by))
     points = max(8, min(50, CURVE_VALUES // (groups * len(shown))))
-    found = evidence(source, by, algorithms, points, selection)
-    place = {(row.algorithm, row.profile): i for i, row in enumerate(rows)}
-    problem = {_problem(table): i for i, table in enumerate(tables)}
+    facts = evidence(curves, metrics, by, algorithms, points, selection)
     return {
-        "metrics": [{"id": name, "word": METRIC_WORDS[name]} for name in shown],
-        "criteria": [{"id": name, "word": CRITERION_WORDS[name], "long": LONG[name]} for name in by],
-        "problems": [_told(table) for table in tables],
-        "methods": [_method(row) for row in rows],
-        "cells": _cells(found.selection, shown, by, error, place, problem),
-        **_picks(source, found, shown, by, place, problem),
-        "about": {name: _about(name) for name in dict.fromkeys(row.algorithm for row in rows)},
-        "figures": _figures(found, drawn),
-        "drawn": drawn,
-        "curve": _small(learning_curves("curves", "accuracy", columns=2, criteria=by)),
+        "metrics": [_metric(name) for name in shown],
+        "criteria": [_criterion(name) for name in by],
+        "settings": {code: f"{setting.title} ({setting.short})" for code, setting in settings().items()},
+        "usual": {"labelling": labelling.SCAR},
+        "problems": [_facts(problem) for problem in places.problems],
+        "methods": [_method(method) for method in places.methods],
+        "cells": _cells(facts.selection, error, places),
+        **_picks(curves, facts, places),
+        "about": {name: _about(name) for name in dict.fromkeys(method.algorithm for method in places.methods)},
+        "figures": _figures(facts),
+        "drawn": list(facts.metrics),
+        "curve": _small(curve_chart("curves", shown[0], by, columns=2)),
         "theme": theme("currentColor"),
     }
 
@@ -98,41 +109,39 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _problem(table: Table) -> tuple[str, ...]:
-    return tuple(map(str, (table.dataset, table.case, table.setting, table.rate, table.prior)))
+def _metric(name: str) -> dict[str, Any]:
+    record = METRICS[name]
+    about = {key: getattr(record, key) for key in ("inline", "higher", "percent", "factor", "decimals")}
+    return about | {"id": name, "word": record.title, "axis": curve_axis(name)}
 
 
-def _keys(frame: DataFrame, place: dict[Any, int], problem: dict[tuple[str, ...], int]) -> list[tuple[int, int]]:
-    """Which method and which problem each row is about, by number."""
-    methods = zip(frame["algorithm"].astype(str), frame["profile"].astype(str), strict=True)
-    kinds = (str, int, str, float, float)
-    columns = [[str(kind(value)) for value in frame[name]] for name, kind in zip(PROBLEM, kinds, strict=True)]
-    return [(place[m], problem[p]) for m, p in zip(methods, zip(*columns, strict=True), strict=True)]
+def _criterion(name: str) -> dict[str, Any]:
+    record = CRITERIA[name]
+    return {"id": name, "word": record.title, "long": record.long or record.meaning, "higher": record.higher}
 
 
-def _told(table: Table) -> dict[str, Any]:
-    values = {name: getattr(table, name) for name in PROBLEM}
-    return values | {"title": table.title}
+def _facts(problem: Problem) -> dict[str, Any]:
+    return {name: getattr(problem, name) for name in PROBLEM} | {"title": problem.title, "short": problem.short}
 
 
-def _method(row: Row) -> dict[str, Any]:
-    kind = "frame" if row.algorithm in (ORACLE, NAIVE) else "calibrated" if row.calibrated else ""
-    return {"name": row.algorithm, "label": row.label, "kind": kind, "oracle": row.algorithm == ORACLE}
+def _method(method: Method) -> dict[str, Any]:
+    shown = {name: getattr(method, name) for name in ("label", "kind", "supervised")}
+    return shown | {"name": method.algorithm}
 
 
-def _cells(
-    selection: DataFrame, shown: list[str], by: list[str], error: ErrorKind, place: Any, problem: Any
-) -> list[list[list[list[Any]]]]:
+def _cells(selection: DataFrame, error: ErrorKind, places: Places) -> list[list[list[list[Any]]]]:
     """Mean, error and n by metric, criterion, method and problem; 0 where there is nothing."""
-    cells: Any = [[[[0] * len(problem) for _ in place] for _ in by] for _ in shown]
+    nothing = [[0] * len(places.problems) for _ in places.methods]
+    cells: Any = [[[list(row) for row in nothing] for _ in places.criteria] for _ in places.metrics]
     if selection.empty:
         return cells
-    numbers = aggregate(selection.drop(columns=["method", "problem"]), shown)
+    numbers = aggregate(selection, places.metrics)
     kind = "stderr" if error == "stderr" else "std_sample"
-    for (method, at), row in zip(_keys(numbers, place, problem), numbers.to_dict("records"), strict=True):
+    for (method, at), row in zip(places.of(numbers), numbers.to_dict("records"), strict=True):
         if row["n"]:
-            values = [round(float(row["mean"]), 4), round(float(row[kind]), 4), int(row["n"])]
-            cells[shown.index(row["metric"])][by.index(row["criterion"])][method][at] = values
+            digits = METRICS[row["metric"]].decimals + 2
+            values = [round(float(row["mean"]), digits), round(float(row[kind]), digits), int(row["n"])]
+            cells[places.metrics.index(row["metric"])][places.criteria.index(row["criterion"])][method][at] = values
     return cells
 
 
@@ -141,67 +150,56 @@ def _whole(values: Iterable[float]) -> list[int | None]:
     return [None if math.isnan(value) else round(1e4 * value) for value in values]
 
 
-def _picks(source: Source, found: Evidence, shown: list[str], by: list[str], place: Any, problem: Any) -> Any:
+def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
     """What was selected, with which hyperparameters, and the learning curves of it."""
-    columns = [METRICS[name] for name in shown]
-    chosen = found.selection.dropna(subset=["step", "config"])
-    settings = _settings(source, chosen)
+    chosen = facts.selection.dropna(subset=["step", "config"])
+    settings = _hyperparameters(stored, chosen)
     texts = {text: i for i, text in enumerate(dict.fromkeys(settings.values()))}
     picks = []
-    for (method, at), row in zip(_keys(chosen, place, problem), chosen.to_dict("records"), strict=True):
-        key = (*(str(row[name]) for name in (*GROUP, "split")), str(int(row["config"])))
-        where = [method, at, int(row["split"]), by.index(row["criterion"]), int(row["config"]), int(row["step"])]
-        told = texts[settings[key]] if key in settings else -1
-        picks.append([*where, round(float(row["value"]), 4), told, _whole(row[name] for name in columns)])
-    even = found.curves[found.curves["even"]]
+    for (method, at), row in zip(places.of(chosen), chosen.to_dict("records"), strict=True):
+        criterion = places.criteria.index(row["criterion"])
+        where = [method, at, int(row["split"]), criterion, int(row["config"]), int(row["step"])]
+        text = texts.get(settings.get(str(row["run"]), ""), -1)
+        picks.append([*where, round(float(row["value"]), 4), text, _whole(row[name] for name in places.columns)])
     curves: dict[str, list[Any]] = {}
     steps: dict[tuple[int, ...], int] = {}
-    keys = [*GROUP, "split", "config"]
-    for _, part in even.groupby(keys, dropna=False, sort=False):
-        ((method, at),) = _keys(part.iloc[:1], place, problem)
+    for _, part in facts.curves[facts.curves["even"]].groupby(list(KEYS), dropna=False, sort=False):
+        ((method, at),) = places.of(part.iloc[:1])
         name = f"{method}.{at}.{int(part['split'].iloc[0])}.{int(part['config'].iloc[0])}"
         grid = steps.setdefault(tuple(map(int, part["step"])), len(steps))
-        curves[name] = [grid, *(_whole(part[column]) for column in columns)]
-    return {"picks": picks, "settings": list(texts), "curves": curves, "steps": [list(key) for key in steps]}
+        curves[name] = [grid, *(_whole(part[column]) for column in places.columns)]
+    return {"picks": picks, "hypers": list(texts), "curves": curves, "steps": [list(key) for key in steps]}
 
 
-def _settings(source: Source, chosen: DataFrame) -> dict[tuple[str, ...], str]:
-    """Learning rate, batch size and hyperparameters in words, by problem, method, split and configuration."""
-    curves = load(source)
-    told = [name for name in ("lr", "batch_size", "hyper") if name in curves.columns]
-    if not told or chosen.empty:
+def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
+    """Learning rate, batch size and hyperparameters in words, by run."""
+    known = [name for name in ("lr", "batch_size", "hyper") if name in curves.columns]
+    if not known or chosen.empty:
         return {}
-    runs = ", ".join("'" + str(run).replace("'", "''") + "'" for run in sorted(set(chosen["run"])))
-    keys = (*GROUP, "split", "config")
-    listed = ", ".join(f'"{key}"' for key in keys)
-    firsts = ", ".join(f"any_value({name}) AS {name}" for name in told)
-    frame = ask(curves, f"SELECT {listed}, {firsts} FROM curves WHERE run IN ({runs}) GROUP BY ALL").df()
-    found = {}
-    for row in frame.to_dict("records"):
-        parts = []
-        if "lr" in told:
-            parts.append(f"learning rate {row['lr']:.3g}")
-        if "batch_size" in told:
-            parts.append(f"batch {row['batch_size']}")
+    firsts = ", ".join(f"any_value({name}) AS {name}" for name in known)
+    query = f"SELECT run, {firsts} FROM curves WHERE run IN ({run_list(chosen)}) GROUP BY run"
+    words = {}
+    for row in curves.frame(query).to_dict("records"):
+        parts = [f"learning rate {row['lr']:.3g}"] if "lr" in known else []
+        parts += [f"batch {row['batch_size']}"] if "batch_size" in known else []
         try:
             values = json.loads(row.get("hyper") or "{}")
         except ValueError:
             values = {}
         parts += [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in dict(values).items()]
-        found[tuple(str(row[key]) for key in keys)] = ", ".join(parts)
-    return found
+        words[str(row["run"])] = ", ".join(parts)
+    return words
 
 
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
+    from puarena import catalogue
     from puarena.algorithms.core.describe import describe
-    from puarena.catalogue import get
 
     try:
-        entry = get(name)
+        return describe(catalogue.get(name))
     except UserError:
         return None
-    return describe(entry)
 
 
 def _small(chart: Any) -> dict[str, Any]:
@@ -210,22 +208,17 @@ def _small(chart: Any) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key not in {"$schema", "config"}}
 
 
-def _figures(found: Evidence, drawn: list[str]) -> list[dict[str, Any]]:
-    """The figures by name: a chart per metric and criterion, or the reason why there is none."""
+def _figures(facts: Evidence) -> list[dict[str, Any]]:
+    """The figures of the page: a chart per metric and criterion, or the reason why there is none."""
     from altair.utils.schemapi import debug_mode
 
-    listed: dict[str, list[Figure]] = {name: [] for name in FIGURES}
+    listed = []
     with debug_mode(False):  # the charts are checked in the tests; here that would take seconds
-        for figure in figures(found, drawn, without=("learning-curves",)):
-            listed[figure.name].append(figure)
-    return [
-        {
-            "id": name,
-            "title": WORDS[name],
-            "words": FIGURES[name],
-            "charts": {f"{f.metric}.{f.criterion}": _small(f.chart) for f in items if f.chart is not None},
-            "reason": next((f.reason for f in items if f.chart is None), ""),
-        }
-        for name, items in listed.items()
-        if items
-    ]
+        for figure in figures():
+            if figure.on_page:
+                drawings = list(draw(figure, facts))
+                charts = {f"{d.metric}.{d.criterion}": _small(d.chart) for d in drawings if d.chart is not None}
+                reason = next((d.reason for d in drawings if d.chart is None), "")
+                about = {"id": figure.name, "title": figure.title, "words": figure.words}
+                listed.append(about | {"charts": charts, "reason": reason})
+    return listed

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from puarena.files import write_file
-from puarena.report.table import CRITERION_WORDS, METRIC_WORDS, Cell, Column, Row, Table
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report.problems import PROBLEM
+from puarena.report.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,8 +34,8 @@ def to_terminal(tables: Sequence[Table], console: Console | None = None) -> None
         console.print(NOTHING)
     for item in tables:
         console.print(Text(item.title, style="bold"))
-        for columns, decimals in _layout(item, console.width, _star(console)):
-            console.print(_grid(item, columns, decimals, _star(console)))
+        for columns, tight in _layout(item, console.width, _star(console)):
+            console.print(_grid(item, columns, tight, _star(console)))
             console.print()
         how = ("bold", "in italics") if not _star(console) else ("marked *", "")
         console.print(Text(item.caption(*how), style="dim"), end="\n\n")
@@ -44,61 +46,61 @@ def _star(console: Console) -> str:
     return "" if console.is_terminal else "*"
 
 
-def _layout(table: Table, width: int, star: str) -> list[tuple[list[int], int]]:
-    """Blocks of columns and their decimals: one block if it fits into ``width``, else one per metric."""
+def _layout(table: Table, width: int, star: str) -> list[tuple[list[int], bool]]:
+    """Blocks of columns, and whether they are tight: one block if it fits into ``width``, else one per metric."""
     everything = list(range(len(table.columns)))
     label = max(len(row.label) for row in table.rows)
-    for decimals in (2, 1):  # and as many blanks before each column
-        if label + sum(decimals + w for w in _widths(table, everything, decimals, star)) <= width:
-            return [(everything, decimals)]
-    return [([table.columns.index(column) for column in columns], 2) for _, columns in table.metrics()]
+    for tight in (False, True):
+        gap = 1 if tight else 2  # blanks before each column
+        if label + sum(gap + w for w in _widths(table, everything, tight, star)) <= width:
+            return [(everything, tight)]
+    return [([table.columns.index(column) for column in columns], False) for _, columns in table.metrics()]
 
 
-def _widths(table: Table, columns: list[int], decimals: int, star: str) -> list[int]:
+def _widths(table: Table, columns: list[int], tight: bool, star: str) -> list[int]:
     """How wide each column is; a tight table has a little more room between metrics."""
     widths = []
     for before, i in zip((None, *columns), columns, strict=False):
-        texts = [_plain(row.cells[i], decimals, star) for row in table.rows]
+        texts = [_plain(row.cells[i], tight, star) for row in table.rows]
         apart = before is not None and table.columns[before].metric != table.columns[i].metric
-        widths.append(max(map(len, (*texts, *_head(table.columns[i])))) + (decimals == 1 and apart))
+        widths.append(max(map(len, (*texts, *_head(table.columns[i])))) + (tight and apart))
     return widths
 
 
 def _head(column: Column) -> tuple[str, str]:
-    return METRIC_WORDS[column.metric], CRITERION_WORDS[column.criterion]
+    return METRICS[column.metric].title, CRITERIA[column.criterion].title
 
 
-def _plain(cell: Cell, decimals: int, star: str) -> str:
-    return cell.text(decimals, " ± " if decimals > 1 else "±") + (star if cell.best else " " * len(star))
+def _plain(cell: Cell, tight: bool, star: str) -> str:
+    return cell.text(tight) + (star if cell.best else " " * len(star))
 
 
-def _grid(table: Table, columns: list[int], decimals: int, star: str) -> object:
+def _grid(table: Table, columns: list[int], tight: bool, star: str) -> object:
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
 
-    gap = decimals - 1  # beside the one that the box puts between columns
+    gap = 0 if tight else 1  # beside the one that the box puts between columns
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False)
     grid.add_column("", no_wrap=True)
     before = None
-    for i, width in zip(columns, _widths(table, columns, decimals, star), strict=True):
+    for i, width in zip(columns, _widths(table, columns, tight, star), strict=True):
         metric, criterion = _head(table.columns[i])
         head = Text(f"{metric if metric != before else ''}\n{criterion}")
         grid.add_column(head, justify="right", no_wrap=True, min_width=width)
         before = metric
     for row, following in zip(table.rows, (*table.rows[1:], None), strict=True):
         cells = [
-            Text(_plain(row.cells[i], decimals, star), style="bold not dim" if row.cells[i].best else "")
-            for i in columns
+            Text(_plain(row.cells[i], tight, star), style="bold not dim" if row.cells[i].best else "") for i in columns
         ]
-        style = "dim" if row.frame else "italic" if row.calibrated else ""
+        style = {"frame": "dim", "calibrated": "italic"}.get(row.kind, "")
         grid.add_row(Text(row.label), *cells, style=style, end_section=_ends(row, following))
     return grid
 
 
 def _ends(row: Row, following: Row | None) -> bool:
     """Is there a line below this row, between a frame and the algorithms?"""
-    return following is not None and row.frame != following.frame
+    return following is not None and (row.kind == "frame") != (following.kind == "frame")
 
 
 # Markdown
@@ -163,7 +165,7 @@ def _latex(table: Table) -> str:
     for _, columns in groups:
         spans.append(f"\\cmidrule(lr){{{start}-{start + len(columns) - 1}}}")
         start += len(columns)
-    tops = [f"\\multicolumn{{{len(columns)}}}{{c}}{{{_tex(METRIC_WORDS[metric])}}}" for metric, columns in groups]
+    tops = [f"\\multicolumn{{{len(columns)}}}{{c}}{{{_tex(METRICS[metric].title)}}}" for metric, columns in groups]
     caption = f"{table.title}. {table.caption(calibrated='shaded')}"
     lines = [
         "\\begin{table*}[t]",
@@ -199,7 +201,7 @@ def _tex_cell(cell: Cell) -> str:
 
 
 def _slug(table: Table) -> str:
-    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}"
+    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}{table.labelling_words}"
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
@@ -210,16 +212,17 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
     """Tidy CSV, one line per problem, algorithm, metric and criterion; also written to ``path`` if given."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = ("dataset", "case", "setting", "rate", "prior", "algorithm", "profile", "metric", "criterion")
-    writer.writerow((*names, "mean", "error", "error_kind", "std_population", "std_sample", "n", "best"))
+    about = ("algorithm", "profile", "prior_source", "precision")
+    numbers = ("mean", "error", "error_kind", "std_population", "std_sample", "n", "best")
+    writer.writerow((*PROBLEM, *about, "metric", "criterion", *numbers))
     for table in tables:
-        problem = (table.dataset, table.case, table.setting, table.rate, number(table.prior))
+        problem = [number(x) if isinstance(x, float) else x for x in (getattr(table, name) for name in PROBLEM)]
         for row in table.rows:
+            method = [getattr(row, name) for name in about]
             for column, cell in zip(table.columns, row.cells, strict=True):
-                numbers = [number(cell.mean), number(cell.error), table.error]
-                numbers += [number(cell.std_population), number(cell.std_sample)]
-                what = (row.algorithm, row.profile, column.metric, column.criterion)
-                writer.writerow([*problem, *what, *numbers, cell.n, int(cell.best)])
+                values = [number(cell.mean), number(cell.error), table.error]
+                values += [number(cell.std_population), number(cell.std_sample)]
+                writer.writerow([*problem, *method, column.metric, column.criterion, *values, cell.n, int(cell.best)])
     return out(text.getvalue(), path)
 
 

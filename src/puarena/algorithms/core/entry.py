@@ -24,7 +24,6 @@ class Entry:
     origin: str  # "puarena", "released" (variants of the published code), "classic" or "plugin"
     setting: str  # the setting it assumes: "one-sample", "two-sample" or "either"
     objective: str
-    order: int = 1000  # its place in tables
     calibrated: bool = False
     variant: str = ""  # "released" for the published code's form
     calibrated_form: str = ""  # the name of its calibrated form
@@ -120,7 +119,7 @@ class AlgorithmEntry(Entry):
         return self.cls
 
 
-def entries_of(cls: type[Algorithm], origin: str, order: int = 1000) -> list[AlgorithmEntry]:
+def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
     """The plain form of a class, and its calibrated one where it has one."""
     variant = f"{VARIANT}{cls.variant}" if cls.variant else ""
     plain, calibrated = f"{cls.name}{variant}", f"{cls.name}{CALIBRATED}{variant}"
@@ -129,7 +128,6 @@ def entries_of(cls: type[Algorithm], origin: str, order: int = 1000) -> list[Alg
         "base": cls.name,
         "origin": origin,
         "objective": inspect.cleandoc(cls.__doc__ or ""),
-        "order": order,
         "variant": cls.variant,
         "needs_prior": cls.needs_prior,
         "frame": cls.frame,

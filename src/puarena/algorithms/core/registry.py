@@ -13,14 +13,10 @@ from types import ModuleType
 from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.entry import AlgorithmEntry, entries_of
 from puarena.errors import UserError, unknown
+from puarena.paper import place
 
 ENTRY_POINT = "puarena.algorithms"
 SETTINGS = ("one-sample", "two-sample", "either")
-ORDER = (  # of the paper's tables
-    "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
-    "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
-    "sar-em", "ntc-tmi", "sar-oracle",  # not in them
-)  # fmt: skip
 
 _plugins: dict[str, AlgorithmEntry] = {}
 
@@ -32,9 +28,8 @@ def classes_in(module: ModuleType) -> list[type[Algorithm]]:
 
 
 def _by_name(classes: Iterable[type[Algorithm]], origin: str) -> dict[str, AlgorithmEntry]:
-    place = {name: i for i, name in enumerate(ORDER)}
-    entries = [e for cls in classes for e in entries_of(cls, origin, place.get(cls.name, len(ORDER)))]
-    return {e.name: e for e in sorted(entries, key=lambda e: e.order)}
+    listed = sorted(classes, key=lambda cls: place(cls.name))
+    return {e.name: e for cls in listed for e in entries_of(cls, origin)}
 
 
 @lru_cache(maxsize=2)
@@ -77,7 +72,7 @@ def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
         raise UserError(
             f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: {', '.join(SETTINGS)}"
         )
-    fresh = {e.name: e for e in entries_of(cls, "plugin", len(ORDER))}
+    fresh = {e.name: e for e in entries_of(cls, "plugin")}
     taken = sorted(set(fresh) & set(built_in))
     if taken:
         raise UserError(f"an algorithm is called '{taken[0]}', which is built in; choose another name")

@@ -17,7 +17,7 @@ from puarena.data.labelling.base import Candidates, Demand, Mechanism, Setting
 from puarena.errors import UserError, unknown
 
 __all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "meaning", "mechanism",
-           "mechanisms", "names", "settings"]  # fmt: skip
+           "mechanisms", "names", "settings", "short", "strength"]  # fmt: skip
 
 DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
 
@@ -49,8 +49,28 @@ def mechanisms() -> list[str]:
 
 
 def meaning(text: str) -> str:
-    """Return in words who is labeled."""
-    return mechanism(text).meaning
+    """Return in words who is labeled; nothing for a mechanism that is not known here."""
+    return mechanism(text).meaning if _known(text) else ""
+
+
+def short(text: str) -> str:
+    """Return a mechanism's text without the parameters that are as usual."""
+    return mechanism(text).short if _known(text) else text
+
+
+def strength(text: str) -> float:
+    """Return the number that says how strong a mechanism is; NaN where it has none."""
+    made = mechanism(text) if _known(text) else None
+    if made is None or made.name == SCAR:
+        return math.nan if made is None else 0.0
+    return float(getattr(made, made.measured, math.nan))
+
+
+def _known(text: str) -> bool:
+    try:
+        return bool(mechanism(text))
+    except UserError:
+        return False
 
 
 def mechanism(text: str) -> Mechanism:

@@ -146,6 +146,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     meaning: ClassVar[str]
+    measured: ClassVar[str] = "strength"  # the parameter that says how strong the bias is
     aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names in the literature -> parameters
 
     @abstractmethod
@@ -166,6 +167,14 @@ class Mechanism(ABC):
     def text(self) -> str:
         """The name, and the parameters in brackets if there are any: what a problem and the store have."""
         values = ",".join(f"{field.name}={_plain(getattr(self, field.name))}" for field in fields(self))
+        return f"{self.name}({values})" if values else self.name
+
+
+    @property
+    def short(self) -> str:
+        """The same without the parameters that have their default; always with the one that says how strong it is."""
+        own = [f for f in fields(self) if f.name == self.measured or getattr(self, f.name) != f.default]
+        values = ",".join(f"{field.name}={_plain(getattr(self, field.name))}" for field in own)
         return f"{self.name}({values})" if values else self.name
 
 

@@ -19,6 +19,8 @@ class ByBoundary(Mechanism):
     meaning = "positives close to the negatives are labeled more often than clear ones"
     aliases = {"lbe-b": {}, "pubench-lbe-b": {"delta": 1.0}}
 
+    measured = "power"
+
     delta: float = 0.0
     power: float = 10.0
 

@@ -14,13 +14,10 @@ INFO = DatasetInfo(
     citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, "
     "1998, doi:10.24432/C50P49",
     urls=("https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",),
-    files=(),
     examples=1797,
     class_names=tuple("0123456789"),
     shape=(64,),
-    kind="tabular",
     grey=True,
-    network="mlp",
     cases={1: (1, 3, 5, 7, 9), 2: (5, 6, 7, 8, 9)},
     size=900,  # 90 a class: enough examples for every rate in the two-sample setting too
     test_fraction=0.2,

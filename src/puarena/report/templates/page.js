@@ -2,9 +2,8 @@
 (() => {
 "use strict";
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const KEYS = ["dataset", "case", "setting", "rate", "prior"];
-const WORDS = { dataset: "Dataset", case: "Case", setting: "Setting", rate: "Positive rate", prior: "Class prior" };
-const SETTINGS = { os: "one-sample (OS)", ts: "two-sample (TS)" };
+const WORDS = { dataset: "Dataset", case: "Case", setting: "Setting", rate: "Positive rate", prior: "Class prior", labelling: "Labelling" };
+const KEYS = Object.keys(WORDS);
 const byId = (id) => document.getElementById(id);
 const isNumber = (value) => typeof value === "number";
 
@@ -19,14 +18,15 @@ function el(tag, given = {}, ...children) {
   return node;
 }
 
-/** The current metric inside a sentence. */
-const metricWord = () => {
-  const word = DATA.metrics[state.metric].word;
-  return word === "AUC" || word === "F1" ? word : word.toLowerCase();
-};
+/** The current metric: its words, unit and direction. */
+const metric = () => DATA.metrics[state.metric];
+/** A value as the current metric is shown. */
+const shown = (value) => value.toFixed(metric().decimals);
+/** A stored whole number as the current metric is shown; null where there is none. */
+const scaled = (whole) => (whole === null ? null : (whole * metric().factor) / 1e4);
 const percent = (value) => `${+(100 * value).toPrecision(4)}%`;
 const shownValue = (key, value) =>
-  value === null ? "not known" : key === "rate" ? percent(value) : key === "setting" ? SETTINGS[value] || value
+  value === null ? "not known" : key === "rate" ? percent(value) : key === "setting" ? DATA.settings[value] || value
     : key === "prior" ? String(+value.toPrecision(3)) : String(value);
 
 function labeledSelect(name, words, options, value, change) {
@@ -51,14 +51,14 @@ const shownProblems = () => DATA.problems.map((_, i) => i).filter((i) =>
 
 /** Ranks of the competing methods on one problem; ties share the mean of their ranks. */
 function ranksOn(cells, at) {
-  const competing = DATA.methods.map((method, i) => [i, cells[i][at]]).filter(([i, cell]) => cell && !DATA.methods[i].oracle);
-  const found = {};
+  const competing = DATA.methods.map((method, i) => [i, cells[i][at]]).filter(([i, cell]) => cell && !DATA.methods[i].supervised);
+  const ranks = {}, sign = metric().higher ? 1 : -1;
   for (const [i, cell] of competing) {
-    const better = competing.filter(([, other]) => other[0] > cell[0]).length;
+    const better = competing.filter(([, other]) => sign * (other[0] - cell[0]) > 0).length;
     const tied = competing.filter(([, other]) => other[0] === cell[0]).length;
-    found[i] = better + (tied + 1) / 2;
+    ranks[i] = better + (tied + 1) / 2;
   }
-  return found;
+  return ranks;
 }
 
 const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
@@ -74,7 +74,7 @@ function lines(problems) {
     return {
       method, i, own, have,
       mean: whole ? mean(own.map((cell) => cell[0])) : null,
-      rank: whole && !method.oracle ? mean(ranks.map((rank) => rank[i])) : null,
+      rank: whole && !method.supervised ? mean(ranks.map((rank) => rank[i])) : null,
     };
   }).filter((line) => line.have && line.method.label.toLowerCase().includes(state.search.toLowerCase()));
 }
@@ -84,21 +84,22 @@ function parts(at, problems) {
   const problem = DATA.problems[at];
   const varies = (key) => new Set(problems.map((other) => DATA.problems[other][key])).size > 1;
   const words = [`case ${problem.case}`];
-  if (varies("setting")) words.push(problem.setting.toUpperCase());
+  if (varies("setting")) words.push(problem.short);
   if (varies("rate")) words.push(percent(problem.rate));
   if (varies("prior")) words.push(`prior ${shownValue("prior", problem.prior)}`);
+  if (varies("labelling")) words.push(problem.labelling);
   return words.join(", ");
 }
 
 function columnsFor(problems) {
-  const many = problems.length > 1;
+  const many = problems.length > 1, low = !metric().higher; // low: small values are good
   const columns = [{ id: "method", words: "Method", value: (line) => line.method.label.toLowerCase() }];
   if (many) {
-    columns.push({ id: "mean", words: "Mean", small: `of ${problems.length} problems`, value: (line) => line.mean });
-    columns.push({ id: "rank", words: "Mean rank", small: "1 is best", value: (line) => line.rank, low: true });
+    columns.push({ id: "mean", words: "Mean", small: `of ${problems.length} problems`, value: (line) => line.mean, low });
+    columns.push({ id: "rank", words: "Mean rank", small: "1 is best", value: (line) => line.rank, low: true, digits: 1 });
   }
   problems.forEach((at, k) => columns.push({
-    id: `p${at}`, words: DATA.problems[at].dataset, small: parts(at, problems), title: DATA.problems[at].title, at: k,
+    id: `p${at}`, words: DATA.problems[at].dataset, small: parts(at, problems), title: DATA.problems[at].title, at: k, low,
     value: (line) => (line.own[k] ? line.own[k][0] : null),
   }));
   return columns;
@@ -121,25 +122,25 @@ function sortBy(column) {
   byId("board").querySelector(`[data-column="${column.id}"] button`).focus();
 }
 
-const rounded = (value) => Math.round(100 * value) / 100;
-const bestOf = (list, value, pick) => pick(...list.filter((line) => !line.method.oracle).map(value).filter((x) => x !== null).map(rounded));
+const rounded = (value) => +shown(value);
+const bestOf = (list, value, pick) => pick(...list.filter((line) => !line.method.supervised).map(value).filter((x) => x !== null).map(rounded));
 
 function cellOf(column, line, best) {
   const value = column.value(line);
-  const good = value !== null && !line.method.oracle && rounded(value) === best[column.id];
+  const good = value !== null && !line.method.supervised && rounded(value) === best[column.id];
   if (column.at === undefined) {
     if (value === null) {
-      const why = line.method.oracle && line.mean !== null ? "does not compete" : `has ${line.have} of ${line.own.length} problems`;
+      const why = line.method.supervised && line.mean !== null ? "does not compete" : `has ${line.have} of ${line.own.length} problems`;
       return el("td", { title: why }, "–");
     }
-    const fill = `width:${(100 * (value - best.low)) / (best.high - best.low || 1)}%`;
+    const fill = `width:${(100 * (value - best.worst)) / (best.top - best.worst || 1)}%`;
     const bar = column.id === "mean" ? el("span", { class: "bar", "aria-hidden": "true" }, el("i", { style: fill })) : null;
-    return el("td", { class: `${column.id}${good ? " best" : ""}` }, bar, value.toFixed(column.low ? 1 : 2));
+    return el("td", { class: `${column.id}${good ? " best" : ""}` }, bar, column.digits ? value.toFixed(column.digits) : shown(value));
   }
   const own = line.own[column.at];
   if (!own) return el("td", {}, "–");
-  const error = isNumber(own[1]) ? el("small", {}, ` ± ${own[1].toFixed(2)}`) : null;
-  return el("td", { class: good && "best", title: `n = ${own[2]} splits` }, own[0].toFixed(2), error);
+  const error = isNumber(own[1]) ? el("small", {}, ` ± ${shown(own[1])}`) : null;
+  return el("td", { class: good && "best", title: `n = ${own[2]} splits` }, shown(own[0]), error);
 }
 
 function drawBoard() {
@@ -147,12 +148,14 @@ function drawBoard() {
   const columns = columnsFor(problems);
   const usual = columns[1] || columns[0];
   const wanted = columns.find((item) => item.id === state.sort); // not there while a filter hides it
-  const column = wanted || usual, descending = wanted ? state.descending : true;
+  const column = wanted || usual, descending = wanted ? state.descending : !column.low;
   const list = sorted(lines(problems), column, descending);
   const best = {};
   for (const item of columns.slice(1)) best[item.id] = bestOf(list, item.value, item.low ? Math.min : Math.max);
   const means = list.map((line) => line.mean).filter((x) => x !== null);
-  [best.low, best.high] = [Math.min(...means) - 1, Math.max(...means)];
+  const [low, high] = [Math.min(...means), Math.max(...means)];
+  const room = metric().percent ? 1 : (high - low) / 10; // so that the worst has a bar too
+  [best.worst, best.top] = metric().higher ? [low - room, high] : [high + room, low];
   const head = columns.map((item) => el("th", {
     scope: "col", "data-column": item.id, class: item.id === "method" ? "name left" : item.id, title: item.title,
     "aria-sort": item === column ? (descending ? "descending" : "ascending") : "none",
@@ -161,25 +164,26 @@ function drawBoard() {
   const body = list.map((line) => {
     const name = el("button", { type: "button", class: "link", title: line.method.label }, line.method.label);
     return el("tr", { class: line.method.kind, "data-method": line.i, on: { click: () => openMethod(line.i) } },
-      el("td", { class: "place" }, line.method.oracle ? "" : String(++place)),
+      el("td", { class: "place" }, line.method.supervised ? "" : String(++place)),
       el("th", { scope: "row", class: "name" }, name),
       columns.slice(1).map((item) => cellOf(item, line, best)));
   });
   byId("board").replaceChildren(el("table", {},
     el("thead", {}, el("tr", {}, el("th", { class: "place", "aria-label": "Place" }), head)), el("tbody", {}, body)));
-  tell(problems, list);
+  describe(problems, list);
 }
 
 /** Say in words what the board shows. */
-function tell(problems, list) {
+function describe(problems, list) {
   const criterion = DATA.criteria[state.criterion];
   const fixed = KEYS.slice(2).filter((key) => new Set(problems.map((at) => DATA.problems[at][key])).size === 1)
+    .filter((key) => DATA.problems[problems[0]][key] !== DATA.usual[key])
     .map((key) => `${WORDS[key].toLowerCase()} ${shownValue(key, DATA.problems[problems[0]][key])}`);
   const counts = [...new Set(list.flatMap((line) => line.own.filter(Boolean).map((cell) => cell[2])))].sort((a, b) => a - b);
   const splits = counts.length > 1 ? `${counts[0]} to ${counts.at(-1)}` : String(counts[0] ?? 0);
-  byId("told").textContent = problems.length === 0 ? "No problem fits these filters."
-    : `${list.length} methods. Test ${metricWord()} in percent, ` +
-      `of the model with the highest ${criterion.long} (${criterion.word}) on validation data; mean over ${splits} split${splits === "1" ? "" : "s"} ± error.` +
+  byId("board-words").textContent = problems.length === 0 ? "No problem fits these filters."
+    : `${list.length} methods. Test ${metric().inline}${metric().percent ? " in percent" : ""}${metric().higher ? "" : " (lower is better)"}, ` +
+      `of the model with the ${criterion.higher ? "highest" : "lowest"} ${criterion.long} (${criterion.word}) on validation data; mean over ${splits} split${splits === "1" ? "" : "s"} ± error.` +
       (fixed.length ? ` Everywhere: ${fixed.join(", ")}.` : "");
 }
 
@@ -220,8 +224,7 @@ async function draw(host, spec, label) {
   let room = host.clientWidth;
   for (let i = 0; i < 3; i++) {
     host.view?.finalize();
-    const made = await vegaEmbed(host, fitted(spec, room), options);
-    host.view = made;
+    host.view = await vegaEmbed(host, fitted(spec, room), options);
     const drawn = host.querySelector("svg.marks");
     const over = drawn ? Math.ceil(drawn.getBoundingClientRect().width) - host.clientWidth : 0;
     if (over <= 0 && (!spec.facet || over > -24)) break;
@@ -296,9 +299,9 @@ function resultsOf(i) {
   const rows = DATA.problems.map((problem, at) => [problem, at]).filter(([, at]) => cells.some((by) => by[i][at])).map(([problem, at]) =>
     el("tr", {}, el("th", { scope: "row" }, problem.title), cells.map((by) => {
       const cell = by[i][at];
-      return el("td", {}, cell ? cell[0].toFixed(2) : "–", cell && isNumber(cell[1]) ? el("small", {}, ` ± ${cell[1].toFixed(2)}`) : null);
+      return el("td", {}, cell ? shown(cell[0]) : "–", cell && isNumber(cell[1]) ? el("small", {}, ` ± ${shown(cell[1])}`) : null);
     })));
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Results" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { class: "left", scope: "col" }, `Test ${metricWord()}`),
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Results" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { class: "left", scope: "col" }, `Test ${metric().inline}`),
     DATA.criteria.map((item) => el("th", { scope: "col" }, `by ${item.word}`)))), el("tbody", {}, rows)));
 }
 
@@ -307,8 +310,8 @@ function curveRows(i) {
   const rows = [], points = new Map();
   const picks = DATA.picks.filter((pick) => pick[0] === i);
   const panel = (at) => `${DATA.problems[at].dataset}, ${parts(at, [...DATA.problems.keys()])}`;
-  for (const [, at, split, criterion, config, step, , , found] of picks) {
-    const value = found[state.metric] === null ? null : found[state.metric] / 100;
+  for (const [, at, split, criterion, config, step, , , values] of picks) {
+    const value = scaled(values[state.metric]);
     rows.push({ panel: panel(at), split, config, step, value, criterion: DATA.criteria[criterion].word });
     const key = `${i}.${at}.${split}.${config}`;
     if (!points.has(key)) points.set(key, { at, split, config, steps: new Map() });
@@ -316,17 +319,17 @@ function curveRows(i) {
   }
   for (const [key, { at, split, config, steps }] of points) {
     const curve = DATA.curves[key];
-    if (curve) DATA.steps[curve[0]].forEach((step, k) => steps.set(step, curve[1 + state.metric][k] === null ? null : curve[1 + state.metric][k] / 100));
+    if (curve) DATA.steps[curve[0]].forEach((step, k) => steps.set(step, scaled(curve[1 + state.metric][k])));
     for (const [step, value] of steps) rows.push({ panel: panel(at), split, config, step, value, criterion: null });
   }
   return rows;
 }
 
 function picksOf(i) {
-  const rows = DATA.picks.filter((pick) => pick[0] === i).map(([, at, split, criterion, config, step, value, setting, found]) => el("tr", {},
+  const rows = DATA.picks.filter((pick) => pick[0] === i).map(([, at, split, criterion, config, step, value, hyper, values]) => el("tr", {},
     el("td", {}, DATA.problems[at].title), el("td", {}, String(split)), el("td", {}, DATA.criteria[criterion].word), el("td", {}, value.toFixed(4)),
-    el("td", {}, String(step)), el("td", {}, String(config)), el("td", {}, found[state.metric] === null ? "–" : (found[state.metric] / 100).toFixed(2)), el("td", {}, DATA.settings[setting] || "")));
-  const names = ["Problem", "Split", "Criterion", "Its value", "Step", "Configuration", `Test ${metricWord()}`, "With"];
+    el("td", {}, String(step)), el("td", {}, String(config)), el("td", {}, values[state.metric] === null ? "–" : shown(scaled(values[state.metric]))), el("td", {}, DATA.hypers[hyper] || "")));
+  const names = ["Problem", "Split", "Criterion", "Its value", "Step", "Configuration", `Test ${metric().inline}`, "With"];
   return el("details", {}, el("summary", {}, `Every selected checkpoint (${rows.length})`), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Selected checkpoints" }, el("table", { class: "left" },
     el("thead", {}, el("tr", {}, names.map((words) => el("th", { scope: "col" }, words)))), el("tbody", {}, rows))));
 }
@@ -334,19 +337,19 @@ function picksOf(i) {
 function openMethod(i) {
   const method = DATA.methods[i], dialog = byId("method"), about = DATA.about[method.name];
   const chart = el("div", { class: "chart", id: "method-curves", role: "group", "aria-label": "Learning curves" });
-  const metric = metricWord();
   dialog.replaceChildren(
     el("div", { class: "top" }, el("div", {}, el("h2", { id: "method-title" }, about ? about.title : method.label), el("p", { class: "note" }, method.label)),
       el("button", { type: "button", class: "plain", autofocus: true, on: { click: () => dialog.close() } }, "Close")),
     el("div", { class: "body" }, aboutMethod(about), el("h3", {}, "Results"), resultsOf(i),
       el("h3", {}, "Learning curves"),
-      el("p", { class: "note" }, `Test ${metric} by training step of the configurations that were selected, one line per split and configuration. A mark is the checkpoint that a criterion chose; the test set chose nothing.`),
+      el("p", { class: "note" }, `Test ${metric().inline} by training step of the configurations that were selected, one line per split and configuration. A mark is the checkpoint that a criterion chose; the test set chose nothing.`),
       chart, picksOf(i)));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   const spec = structuredClone(DATA.curve);
   spec.datasets = { curves: curveRows(i) };
-  const text = JSON.stringify(spec).replaceAll("test accuracy, %", `test ${metric}, %`);
+  const axis = (index) => JSON.stringify(DATA.metrics[index].axis); // the chart was made for the first metric
+  const text = JSON.stringify(spec).replaceAll(axis(0), axis(state.metric));
   draw(chart, JSON.parse(text), "curves");
 }
 

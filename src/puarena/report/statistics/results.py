@@ -6,9 +6,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from puarena.report.table import CRITERION_WORDS, METRIC_WORDS
+from puarena.metrics import CRITERIA, METRICS
 
 ALPHA = 0.05
+DRAWS = 10_000  # bootstrap samples
+OVER = {"problems": "problems", "splits": "splits of problems"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Mean ranks, or mean differences from the ``reference`` in percentage points."""
+    """Mean ranks, or mean differences from the ``reference`` (of metrics in percent: in points)."""
 
     items: tuple[Interval, ...]
     n: int
@@ -112,12 +114,12 @@ class Statistics:
     @property
     def title(self) -> str:
         """What it is about, in a few words."""
-        return f"{METRIC_WORDS[self.metric]}, models chosen by {CRITERION_WORDS[self.criterion]}"
+        return f"{METRICS[self.metric].title}, models chosen by {CRITERIA[self.criterion].title}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what is not a number is None."""
-        found: dict[str, Any] = _plain(asdict(self)) | {"n": self.n}
-        return found
+        values: dict[str, Any] = _plain(asdict(self)) | {"n": self.n}
+        return values
 
 
 def _plain(value: Any) -> Any:

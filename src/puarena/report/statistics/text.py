@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from puarena.report.statistics import OVER
-from puarena.report.statistics_results import Statistics
+from puarena.metrics import METRICS
+from puarena.report.statistics.results import OVER, Statistics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 SHOWN = 20  # significant pairs listed one by one
 
 
-def show_statistics(found: Sequence[Statistics], console: Console | None = None) -> None:
+def show_statistics(everything: Sequence[Statistics], console: Console | None = None) -> None:
     """Print the statistics of every metric and criterion."""
     from rich.console import Console
     from rich.text import Text
 
     console = console or Console()
-    for item in found:
+    for item in everything:
         console.print(Text(item.title, style="bold"))
         if item.ranks.items:
             console.print(_ranks(item))
@@ -35,14 +35,16 @@ def _ranks(item: Statistics) -> object:
     from rich.table import Table
     from rich.text import Text
 
+    metric = METRICS[item.metric]
+    unit, digits = "points" if metric.percent else metric.inline, metric.decimals
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     grid.add_column("", no_wrap=True)
-    for head in ("mean rank", "95% interval", f"points from {item.differences.reference}", "95% interval"):
+    for head in ("mean rank", "95% interval", f"{unit} from {item.differences.reference}", "95% interval"):
         grid.add_column(Text(head), justify="right")
     gaps = {gap.algorithm: gap for gap in item.differences.items}
     for rank in item.ranks.items:
         gap = gaps.get(rank.algorithm)
-        points = [_points(gap.value), _interval(gap.low, gap.high, 2)] if gap else ["", ""]
+        points = [_points(gap.value, item), _interval(gap.low, gap.high, digits)] if gap else ["", ""]
         interval = _interval(rank.low, rank.high, 1)
         grid.add_row(Text(rank.algorithm), *map(Text, (f"{rank.value:.2f}", interval, *points)))
     return grid
@@ -68,12 +70,12 @@ def sentences(item: Statistics) -> list[str]:
     if pairs.note:
         lines.append(pairs.note)
     else:
-        told = pairs.significant
-        some = "; ".join(f"{a} - {b} {_points(d)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN])
-        more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+        differ = pairs.significant
+        some = "; ".join(f"{a} - {b} {_points(d, item)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN])
+        more = f"; and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
         lines.append(
-            f"Wilcoxon with Holm's correction: {len(told)} of {len(pairs.pairs)} pairs differ at {pairs.alpha:g} "
-            f"(n = {pairs.n} {blocks}){': ' if told else ''}{some}{more}."
+            f"Wilcoxon with Holm's correction: {len(differ)} of {len(pairs.pairs)} pairs differ at {pairs.alpha:g} "
+            f"(n = {pairs.n} {blocks}){': ' if differ else ''}{some}{more}."
         )
     gaps = item.differences
     lines.append(
@@ -87,15 +89,16 @@ def sentences(item: Statistics) -> list[str]:
 def _ordered(item: Statistics) -> list[tuple[str, str, float, float]]:
     """The significant pairs, the better algorithm first."""
     pairs = [(pair.a, pair.b, pair.difference, pair.p_holm) for pair in item.wilcoxon.significant]
-    return [(a, b, d, p) if d >= 0 else (b, a, -d, p) for a, b, d, p in pairs]
+    sign = METRICS[item.metric].sign
+    return [(a, b, d, p) if sign * d >= 0 else (b, a, -d, p) for a, b, d, p in pairs]
 
 
 def _p(value: float) -> str:
     return "p < 0.0001" if value < 1e-4 else f"p = {value:.2g}"
 
 
-def _points(value: float) -> str:
-    return f"{value:+.2f}"
+def _points(value: float, item: Statistics) -> str:
+    return f"{value:+.{METRICS[item.metric].decimals}f}"
 
 
 def _interval(low: float, high: float, decimals: int) -> str:

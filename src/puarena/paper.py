@@ -1,0 +1,11 @@
+"""The order in which the paper's tables list their rows; methods beyond the paper come after them."""
+
+ORDER = (
+    "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
+    "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
+)  # fmt: skip
+
+
+def place(base: str) -> int:
+    """The place of a plain method."""
+    return ORDER.index(base) if base in ORDER else len(ORDER)

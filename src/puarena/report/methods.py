@@ -1,0 +1,58 @@
+"""What a row of a table is: an algorithm and how it was run, all of it as stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from puarena.paper import place
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm with the facts that its registry declared, and how it was run. Nothing is read out of a name."""
+
+    algorithm: str
+    base: str
+    calibrated: bool
+    variant: str
+    frame: bool
+    supervised: bool
+    profile: str
+    prior_source: str
+    precision: str
+
+    @property
+    def unusual(self) -> list[str]:
+        """Where the prior comes from if not from the truth, and a precision that is not the full one."""
+        prior = [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
+        return prior + ([] if self.precision == "float32" else [self.precision])
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name, and what is not as usual about it: a profile that its variant does not say already."""
+        words = [] if self.profile in ("definition", self.variant) else [self.profile]
+        words += self.unusual
+        return f"{self.algorithm} ({', '.join(words)})" if words else self.algorithm
+
+    @property
+    def kind(self) -> str:
+        """How a row looks: one that frames the table, a calibrated form, or a usual one."""
+        return "frame" if self.frame or self.supervised else "calibrated" if self.calibrated else ""
+
+
+METHOD = tuple(field.name for field in fields(Method))
+
+
+def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> list[Method]:
+    """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the paper's order
+    with what it does not know after it, then the other frames."""
+    if order is not None:
+        return sorted(methods, key=lambda method: (list(order).index(method.algorithm), method.label))
+
+    def key(method: Method) -> tuple[Any, ...]:
+        section = 0 if method.supervised else 2 if method.frame else 1
+        return section, place(method.base), method.base, method.calibrated, method.algorithm, method.label
+
+    return sorted(methods, key=key)
