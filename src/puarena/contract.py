@@ -48,8 +48,9 @@ def toy_problem(
     p, u, test = rng.permutation(n_p), n_p + rng.permutation(n - n_p), np.arange(n, n + 500)
     p_val, p_train, u_val, u_train = *np.split(p, [n_p // 5]), *np.split(u, [(n - n_p) // 5])
     data = PUData(p_train, u_train, p_val, u_val, test, prior, rate, shifted, kind)
-    chances = (np.full(len(part), min(1.0, rate / prior)) for part in (p_train, p_val))
-    return x.astype(np.float32), data, HiddenLabels(label[u_train], label[u_val], label[test], *chances)
+    chances = [np.full(len(part), min(1.0, rate / prior)) for part in (p_train, p_val)]
+    hidden = HiddenLabels(label[u_train], label[u_val], label[test], chances[0], chances[1])
+    return x.astype(np.float32), data, hidden
 
 
 def _rows(

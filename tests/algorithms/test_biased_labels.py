@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import goldens
 import numpy as np
 import pytest
 import torch
 
+import goldens
 from puarena import contract, data, fleet
 from puarena.algorithms.ntc_tmi import first_maximum, lowest_rank, mutual_information
 from puarena.algorithms.sar_em import SarEM, weighted_parts
@@ -104,7 +104,9 @@ def test_too_few_points_have_the_threshold_zero(n):
         assert (first_maximum(*mutual_information(z, lowest_rank(n))) == 0).all()
 
 
-@pytest.mark.parametrize("check", [contract.learns, contract.keeps_rows_apart, contract.isolates_ruin], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "check", [contract.learns, contract.keeps_rows_apart, contract.isolates_ruin], ids=lambda c: c.__name__
+)
 @pytest.mark.parametrize("name", NEW)
 def test_promises(name, check):
     check(name)

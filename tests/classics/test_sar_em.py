@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import goldens
 import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+import goldens
 from puarena import catalogue
 from puarena.classics import SarEMClassifier
 from puarena.classics.sar_em import expected_likelihood, posterior
@@ -19,7 +19,10 @@ PRECISE = LogisticRegression(tol=1e-10, max_iter=10_000)
 @pytest.mark.parametrize("case", goldens.cases("sar_em", lambda c: c["params"]["kind"] == "em"), ids=lambda c: c["id"])
 def test_golden_em(case):
     x, s = np.array(case["inputs"]["x"]), np.array(case["inputs"]["s"])
-    options = {"propensity_features": case["params"]["propensity_features"], "max_iter": case["params"]["iterations"] or 500}
+    options = {
+        "propensity_features": case["params"]["propensity_features"],
+        "max_iter": case["params"]["iterations"] or 500,
+    }
     model = SarEMClassifier(PRECISE, PRECISE, refit=False, **options).fit(x, s)
     extra, value = case["expected_extra"], case["expected_value"]
     f, g = (np.log(p / (1 - p)) for p in (model.predict_proba(x)[:, 1], model.predict_propensity(x)))
@@ -28,7 +31,9 @@ def test_golden_em(case):
     }.items():  # fmt: skip
         goldens.close(got, extra[name], case, "float64", name)
     goldens.close(np.r_[model.estimator_.coef_[0], model.estimator_.intercept_], value["h_coef"], case, "float64", "h")
-    goldens.close(np.r_[model.propensity_.coef_[0], model.propensity_.intercept_], value["e_coef"], case, "float64", "e")
+    goldens.close(
+        np.r_[model.propensity_.coef_[0], model.propensity_.intercept_], value["e_coef"], case, "float64", "e"
+    )
     if "iterations" in extra:
         assert model.n_iter_ == extra["iterations"]
     if case["params"]["refit"]:

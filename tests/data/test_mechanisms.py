@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
-import goldens
 import numpy as np
 import pytest
 
+import goldens
 from puarena import data
 from puarena.data import Problem, labelling
 from puarena.data.labelling.base import systematic
@@ -63,7 +63,9 @@ def test_golden_selection(case):
         goldens.close(strength, case["expected_extra"]["label_strength"], case, "float64", "label strength")
 
 
-@pytest.mark.parametrize("case", goldens.cases("labelling", lambda c: c["id"].endswith("-property")), ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", goldens.cases("labelling", lambda c: c["id"].endswith("-property")), ids=lambda c: c["id"]
+)
 def test_golden_property(case):
     some = stand_in(case, pixels=np.array(case["inputs"]["property"])[:, None])
     chances = labelling.mechanism("property").propensity(some)
@@ -75,7 +77,9 @@ def test_golden_property(case):
 @pytest.mark.parametrize("case", goldens.cases("labelling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"])
 def test_golden_property_of_images(case):
     mechanism = labelling.mechanism(f"property(kind={case['params']['property']})")
-    goldens.close(mechanism.amount(np.array(case["inputs"]["images"])), case["expected_value"], case, "float64", "value")
+    goldens.close(
+        mechanism.amount(np.array(case["inputs"]["images"])), case["expected_value"], case, "float64", "value"
+    )
 
 
 @pytest.mark.parametrize("setting", labelling.names())
@@ -198,7 +202,7 @@ def test_a_mechanism_that_does_not_exist(way, words):
 
 
 def test_a_class_that_is_alone_and_a_table_without_images():
-    with pytest.raises(UserError, match="the original class .* is 0 for all"):
+    with pytest.raises(UserError, match=r"the original class .* is 0 for all"):
         data.draw(replace(DIGITS, cases={1: (3,)}), Problem("digits", labelling="class", rate=0.1, prior=0.12), 0)
     with pytest.raises(UserError, match="looks at images, and 'digits' has none"):
         data.draw(replace(DIGITS, grey=False), Problem("digits", labelling="property"), 0)
@@ -207,5 +211,5 @@ def test_a_class_that_is_alone_and_a_table_without_images():
 def test_a_posterior_that_says_nothing():
     flat = replace(DIGITS, features=np.zeros_like(DIGITS.features), revision="flat")
     for way in ("posterior", "boundary"):
-        with pytest.raises(UserError, match="cannot depend on the posterior: it is 0.504[0-9]* for all 450"):
+        with pytest.raises(UserError, match=r"cannot depend on the posterior: it is 0.504[0-9]* for all 450"):
             data.draw(flat, Problem("digits", labelling=way), 0)

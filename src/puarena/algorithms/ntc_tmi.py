@@ -20,9 +20,9 @@ SLACK = 1e-12  # of a distance: which of two equal ones is less is a matter of r
 class NTC(Algorithm):
     """Telling P from U; positive iff ``f > t``, t the cut of the unlabeled logits with the most mutual information.
 
-    ``I(t) = -mean psi(m) - (n_0/n) psi(n_0) - (n_1/n) psi(n_1)``, n_1 of n unlabeled training points above t, m the number
-    of points within the distance of a point's third neighbour on its own side. Labels may favour clear positives: then
-    the order is right and only the zero is wrong. Needs no prior.
+    ``I(t) = -mean psi(m) - (n_0/n) psi(n_0) - (n_1/n) psi(n_1)``, n_1 of n unlabeled training points above t, m the
+    number of points within the distance of a point's third neighbour on its own side. Labels may favour clear
+    positives: then the order is right and only the zero is wrong. Needs no prior.
     """
 
     name, title, in_paper = "ntc-tmi", "NTC-tMI", False
@@ -31,7 +31,9 @@ class NTC(Algorithm):
         "AISTATS 2025"
     )
     needs_prior, rough = False, True
-    differs = "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
+    differs = (
+        "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
+    )
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the risk of telling labeled from unlabeled, as the naive frame has it."""
@@ -63,8 +65,8 @@ def lowest_rank(n: int, k: int = NEIGHBOURS) -> int:
 
 
 def mutual_information(z: Tensor, lowest: int, k: int = NEIGHBOURS, count: int = CANDIDATES) -> tuple[Tensor, Tensor]:
-    """Return candidate cuts of ``[runs, n]`` logits and their information, ``[runs, count]``; NaN where k are too few."""
-    runs, n = z.shape
+    """Return candidate cuts of ``[runs, n]`` logits and their information, ``[runs, count]``; NaN if k are too few."""
+    n = z.shape[-1]
     z = z.sort(-1).values
     first, last = z[:, lowest], z[:, min(n - lowest, n - 1)]
     at = torch.arange(count, dtype=z.dtype, device=z.device)
@@ -80,7 +82,7 @@ def mutual_information(z: Tensor, lowest: int, k: int = NEIGHBOURS, count: int =
 
 def _within(z: Tensor, below: Tensor, k: int, side: int) -> Tensor:
     """Count the points near each of the k next to the cuts on one side, ``[runs, cuts, k]``."""
-    runs, n = z.shape
+    n = z.shape[-1]
     steps = torch.arange(2 * k, device=z.device)
     position = below.unsqueeze(-1) + (steps if side > 0 else -1 - steps)  # away from the cut
     own = (position >= 0) & (position < n)

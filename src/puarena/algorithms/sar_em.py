@@ -4,6 +4,8 @@ Bekker, Robberechts, Davis: Beyond the selected completely at random assumption 
 data. ECML PKDD 2019.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -39,17 +41,17 @@ class SarEM(LBE):
         "Bekker, Robberechts, Davis: Beyond the selected completely at random assumption for learning from positive "
         "and unlabeled data, ECML PKDD 2019"
     )
-    phases = (
+    phases: ClassVar[tuple[Phase, ...]] = (
         Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False),
         Phase("propensity", (Update("first_propensity_loss", ("e",)),), extra=True, selectable=False),
         Phase("main", (Update("loss", ("f", "e")),), share=0.5),
         Phase("refit", (Update("refit_loss"),)),
     )
     differs = (
-        "The published method alternates converged logistic regressions, e on chosen attributes; here both are networks "
-        "on all inputs, an M-step is one epoch of gradient steps, and the last stage is kept non-negative. The published "
-        "code's solver drops negative weights, so that it lacks the correction of the negatives. The classic of the same "
-        "name, sar-em-lr, is the published method."
+        "The published method alternates converged logistic regressions, e on chosen attributes; here both are "
+        "networks on all inputs, an M-step is one epoch of gradient steps, and the last stage is kept non-negative. "
+        "The published code's solver drops negative weights, so that it lacks the correction of the negatives. The "
+        "classic sar-em-lr is the published method."
     )
 
     @staticmethod

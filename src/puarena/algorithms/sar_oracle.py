@@ -11,8 +11,8 @@ from puarena.algorithms.sar_em import LEAST, weighted_parts
 class SarOracle(Algorithm):
     """The non-negative propensity-weighted risk of SAR-EM's last stage, with the true propensities e of P.
 
-    In the two-sample setting U alone is the marginal sample: ``prior sum_P w l+ + max(0, mean_U l- - prior sum_P w l-)``
-    with w the inverse propensities, normalised in the batch.
+    In the two-sample setting U alone is the marginal: ``prior sum_P w l+ + max(0, mean_U l- - prior sum_P w l-)``, w the
+    inverse propensities, normalised in the batch.
     """
 
     name, title, in_paper = "sar-oracle", "SAR (oracle)", False
@@ -33,5 +33,7 @@ class SarOracle(Algorithm):
     def loss(self, batch: Batch) -> Tensor:
         """Return the risk of a step."""
         if batch.propensity_p is None:
-            raise RuntimeError("the engine hands true propensities to this frame where the data have them, and has none")
+            raise RuntimeError(
+                "the engine hands true propensities to this frame where the data have them, and has none"
+            )
         return self.risk(*batch.split(self.f(batch.x)), batch.propensity_p)

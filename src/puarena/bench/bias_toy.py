@@ -43,7 +43,9 @@ def draw(way: str, points: int, prior: float, dimensions: int, seed: int = 0) ->
     y = np.arange(points) < round(prior * points)
     x = rng.normal(size=(points, dimensions))
     x[:, 0] += np.where(y, 1, -1)
-    dataset = Dataset("toy", x.astype(np.float32), y.astype(np.int64), ("no", "yes"), {1: (1,)}, points, test_fraction=0.5)
+    dataset = Dataset(
+        "toy", x.astype(np.float32), y.astype(np.int64), ("no", "yes"), {1: (1,)}, points, test_fraction=0.5
+    )
     positives = np.flatnonzero(y)
     counts = np.array([0, round(FREQUENCY * len(positives))])
     candidates = Candidates(dataset, np.arange(points), np.array([False, True]), [positives[:0], positives], counts)
@@ -55,7 +57,9 @@ def draw(way: str, points: int, prior: float, dimensions: int, seed: int = 0) ->
     return Sample(x, y, labeled, chances[selected])
 
 
-def thresholds(points: int = 400_000, priors: tuple[float, ...] = PRIORS, ways: tuple[str, ...] = WAYS) -> list[dict[str, Any]]:
+def thresholds(
+    points: int = 400_000, priors: tuple[float, ...] = PRIORS, ways: tuple[str, ...] = WAYS
+) -> list[dict[str, Any]]:
     """Return by mechanism and prior the accuracy of the threshold that PA and PA-IPW choose, and the best there is."""
     rows = []
     for way in ways:
@@ -69,17 +73,19 @@ def thresholds(points: int = 400_000, priors: tuple[float, ...] = PRIORS, ways: 
                 tpr = np.array([w[x[sample.labeled] >= t].sum() for t in THRESHOLDS]) / w.sum()
                 chosen[name] = float(right[np.argmax(2 * prior * tpr + 1 - above)])
             effective = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
-            rows.append({"labelling": way, "prior": prior, "best": float(right.max()), **chosen, "effective": effective})
+            rows.append(
+                {"labelling": way, "prior": prior, "best": float(right.max()), **chosen, "effective": effective}
+            )
     return rows
 
 
 def directions(points: int = 40_000, ways: tuple[str, ...] = TURNING) -> list[dict[str, Any]]:
-    """Return by mechanism the angle of the direction that PAUC chooses, and its AUC."""
+    """Return by mechanism the angle of the direction that PAUC chooses, and its AUC, at the second prior."""
     import torch
 
     rows = []
     for way in ways:
-        sample = draw(way, points, 0.5, 2)
+        sample = draw(way, points, PRIORS[1], 2)
         radians = np.deg2rad(ANGLES)
         score = torch.from_numpy(np.stack([np.cos(radians), np.sin(radians)], 1) @ sample.x.T)
         labeled, y = torch.from_numpy(sample.labeled), torch.from_numpy(sample.y)

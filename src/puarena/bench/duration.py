@@ -187,5 +187,5 @@ def synthetic(shape: Shape, runs: int) -> tuple[np.ndarray, list[engine.Row]]:
         rate = shape.n_p / (shape.n_p + shape.n_u)
         pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labelling.get(labelling.DEFAULT))
         labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
-        rows.append(engine.Row(PROBE, pu, HiddenLabels(*labels), seed))
+        rows.append(engine.Row(PROBE, pu, HiddenLabels(labels[0], labels[1], labels[2]), seed))
     return features, rows

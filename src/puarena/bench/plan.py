@@ -247,8 +247,8 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
     """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
-    Cases, ways of labelling, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
-    dataset may lack positives in one case and not in the other, each case has its own fleets.
+    Cases, ways of labelling, splits, configurations and the calibrated form travel together where their shapes agree;
+    in a setting where a dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:

@@ -69,8 +69,8 @@ _SUITES = [
     Spec(
         name="bias-demo",
         title="Labels that are not given at random: handwritten digits",
-        description="Some methods on scikit-learn's digits, one-sample, 20% labeled, where labels prefer some positives; "
-        "minutes on two cores. Training is short, as in the demo.",
+        description="Some methods on scikit-learn's digits, one-sample, 20% labeled, where labels prefer some "
+        "positives; minutes on two cores. Training is short, as in the demo.",
         problems=[ProblemSpec(dataset="digits", rates=(0.2,), labelling=(*BIASED, "property"))],
         algorithms=(*FRAMES, "nnpu-c", "vpu-c", "pusb-c", "lbe", "pue", *FOR_BIAS),
         splits=2,
@@ -82,9 +82,9 @@ _SUITES = [
     Spec(
         name="bias-tabular",
         title="Labels that are not given at random",
-        description="Every method on Letter, USPS and digits, one-sample, 20% labeled (40% of the positives), labels given "
-        "at random, in four ways at three strengths each, and by the look of the images where there are any; 3 splits, 5 "
-        "configurations, 10,000 steps.",
+        description="Every method on Letter, USPS and digits, one-sample, 20% labeled (40% of the positives), labels "
+        "given at random, in four ways at three strengths each, and by the look of the images where there are any; 3 "
+        "splits, 5 configurations, 10,000 steps.",
         problems=[
             ProblemSpec(dataset="letter", rates=(0.2,), labelling=BIASED),
             *(ProblemSpec(dataset=name, rates=(0.2,), labelling=(*BIASED, "property")) for name in ("usps", "digits")),

@@ -86,7 +86,9 @@ class SarEMClassifier(PUWrapper):
         columns = list(self.propensity_features)
         wrong = [c for c in columns if not -X.shape[1] <= c < X.shape[1]]
         if wrong or not columns:
-            raise ValueError(f"propensity_features is {columns}, and the table has {X.shape[1]} columns, counted from 0")
+            raise ValueError(
+                f"propensity_features is {columns}, and the table has {X.shape[1]} columns, counted from 0"
+            )
         return np.asarray(X[:, columns])
 
     def _fitted_h(self, X: Floats, y: Any, weight: Floats, rng: np.random.RandomState) -> Any:

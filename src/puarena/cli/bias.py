@@ -40,7 +40,7 @@ def bias_show(
 
     source = room.load(dataset, data)
     problem = room.Problem(source.name, case, setting, rate, None, labelling)
-    pu, hidden = room.draw(source, problem, split)
+    _, hidden = room.draw(source, problem, split)
     if hidden.bias is None:
         typer.echo(f"{problem.labelling}: labels are given at random")
         return
@@ -53,8 +53,8 @@ def bias_show(
     typer.echo(
         f"{problem.labelling}\n"
         f"labels by class: {counts}\n"
-        f"the labeled lie {bias.label_strength:+.2f} standard deviations from all positives along the posterior's logit "
-        f"(its AUC: {bias.posterior_auc:.3f})\n"
+        f"the labeled lie {bias.label_strength:+.2f} standard deviations from all positives along the posterior's "
+        f"logit (its AUC: {bias.posterior_auc:.3f})\n"
         f"propensities of the labeled: {chances.min():.3g} to {chances.max():.3g}; weighted by their inverse they are "
         f"worth {100 * bias.effective:.0f}% of as many"
     )
@@ -73,15 +73,16 @@ def bias_toy(
         typer.echo(json.dumps({"thresholds": rows, "directions": turned}))
         return
     typer.echo(
-        f"Gaussians at -1 and 1, {points:,} points, {toy.FREQUENCY:.0%} of the positives labeled: accuracy of the chosen "
-        f"threshold\n{'labelling':<34}{'prior':>6}{'best':>7}{'PA':>7}{'PA-IPW':>8}{'effective':>11}"
+        f"Gaussians at -1 and 1, {points:,} points, {toy.FREQUENCY:.0%} of the positives labeled: accuracy of the "
+        f"chosen threshold\n{'labelling':<34}{'prior':>6}{'best':>7}{'PA':>7}{'PA-IPW':>8}{'effective':>11}"
     )
     for row in rows:
         typer.echo(
             f"{row['labelling']:<34}{row['prior']:>6g}{100 * row['best']:>7.1f}{100 * row['pa']:>7.1f}"
             f"{100 * row['pa-ipw']:>8.1f}{100 * row['effective']:>10.1f}%"
         )
-    typer.echo(f"\nA second feature without meaning: the direction that PAUC chooses\n{'labelling':<34}{'degrees':>8}{'AUC':>7}")
+    typer.echo("\nA second feature without meaning, prior 0.3: the direction that PAUC chooses")
+    typer.echo(f"{'labelling':<34}{'degrees':>8}{'AUC':>7}")
     for row in turned:
         typer.echo(f"{row['labelling']:<34}{row['angle']:>8}{100 * row['auc']:>7.1f}")
 

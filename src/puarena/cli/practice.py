@@ -45,6 +45,7 @@ def fit(
     labeled = _labeled(frame, data, label, positive)
     from puarena import plugins
     from puarena.practice.estimator import PUClassifier
+    from puarena.practice.scar import warning
     from puarena.practice.search import PUSearch
 
     for path in plugin or ():
@@ -63,6 +64,8 @@ def fit(
     except ValueError as error:
         raise UserError(_sentence(error)) from None
     clf.save(out)
+    if words := warning(X, labeled, setting, clf.prior_):
+        typer.echo(f"warning: {words}", err=True)
     share = float(clf.predict(X)[~labeled].mean())
     how = "estimated prior" if prior.startswith("estimate") else "prior"
     typer.echo(

@@ -117,8 +117,10 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
     propensity = np.full(len(truth), np.nan)
     propensity[candidates.index] = chances
     bias = None if mechanism.name == labelling.SCAR else _bias(candidates, chances, selected)
-    labels = (truth[part] for part in (data.u_train, data.u_val, data.test))
-    return data, HiddenLabels(*labels, propensity[data.p_train], propensity[data.p_val], bias)
+    hidden = HiddenLabels(
+        truth[data.u_train], truth[data.u_val], truth[data.test], propensity[data.p_train], propensity[data.p_val], bias
+    )
+    return data, hidden
 
 
 def _bias(candidates: Candidates, chances: npt.NDArray[np.float64], selected: Flags) -> Bias:
@@ -129,7 +131,9 @@ def _bias(candidates: Candidates, chances: npt.NDArray[np.float64], selected: Fl
         label_strength=label_strength(t, selected),
         posterior_auc=candidates.model.auc,
         effective=float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
-        by_class={names[k]: int((candidates.classes[selected] == k).sum()) for k in np.flatnonzero(candidates.positive)},
+        by_class={
+            names[k]: int((candidates.classes[selected] == k).sum()) for k in np.flatnonzero(candidates.positive)
+        },
     )
 
 

@@ -214,7 +214,7 @@ def cautions(criteria: Iterable[str]) -> list[str]:
 
 
 def evaluate(v: Validation) -> dict[str, Tensor]:
-    """Return the counts and every criterion that can be computed, by column; rows with an output that is not finite are NaN."""
+    """Return the counts and every criterion that can be computed, by column; NaN where an output is not finite."""
     import torch
 
     finite = torch.isfinite(v.decision_p).all(-1) & torch.isfinite(v.decision_u).all(-1)

@@ -66,10 +66,10 @@ class Metric(Record):
 class Criterion(Record):
     """A way to choose among checkpoints.
 
-    ``needs``: ``counts`` of points predicted positive, ``scores``, ``labels``, or true ``propensities``. An ``oracle`` is
-    handed what nobody has in practice. A criterion of a ``profile`` stands there in the place of the one it
-    ``replaces``. ``under_bias``: shown where labels are not given at random, though not by default; ``caution``: what to
-    say of it there.
+    ``needs``: ``counts`` of points predicted positive, ``scores``, ``labels``, or true ``propensities``. An ``oracle``
+    is handed what nobody has in practice. A criterion of a ``profile`` stands there in the place of the one it
+    ``replaces``. ``under_bias``: shown where labels are not given at random, though not by default; ``caution``: what
+    to say of it there.
     """
 
     long: str = ""  # the title, written out

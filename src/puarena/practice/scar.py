@@ -1,7 +1,7 @@
 """Were labels given at random? A test for those who have a table and no more.
 
-Teisseyre, Furmańczyk, Mielniczuk: Verifying the selected completely at random assumption in positive-unlabeled learning.
-ECAI 2024.
+Teisseyre, Furmańczyk, Mielniczuk: Verifying the selected completely at random assumption in positive-unlabeled
+learning. ECAI 2024.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 LEAST = 10  # hidden positives that are assumed at least
-FACTORS = (0.7, 0.85, 1.0, 1.15, 1.4)  # by which the label frequency may be wrong: rejected only if all of them reject
+FACTORS = (1.0, *np.geomspace(0.7, 1.4, 14).tolist())  # by which the label frequency may be wrong; all must reject
+ROWS = 20_000  # of a table that are looked at, at most
 SHOWN = 5  # features that are named in words
 
 Floats = npt.NDArray[np.float64]
@@ -84,25 +85,30 @@ def scar_test(
     names = [str(name) for name in getattr(X, "columns", [])]
     x, s = check_array(X, dtype=np.float64), column_or_1d(labeled).astype(bool)
     check_consistent_length(x, s)
+    rng = np.random.default_rng(random_state)
+    if len(x) > ROWS:
+        some = rng.choice(len(x), ROWS, replace=False)
+        x, s = x[some], s[some]
     if not 2 <= s.sum() < len(s):
         raise ValueError(f"{s.sum()} of {len(s)} rows are labeled; the test needs at least 2, and unlabeled rows")
     if label_frequency is None:
         from puarena.priors import estimate_prior
 
-        label_frequency = float(s.mean() / estimate_prior(x, s.astype(int), random_state=random_state, n_bootstrap=0).value)
+        label_frequency = float(
+            s.mean() / estimate_prior(x, s.astype(int), random_state=random_state, n_bootstrap=0).value
+        )
     if not 0 < label_frequency <= 1:
         raise ValueError(f"label_frequency must lie above 0 and be at most 1, and {label_frequency:g} was given")
     unlabeled = np.flatnonzero(~s)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, s)
     order = unlabeled[np.argsort(-model.decision_function(x[unlabeled]), kind="stable")]
-    rng = np.random.default_rng(random_state)
     answers = []
-    for factor in sorted(FACTORS, key=lambda factor: factor != 1):  # the frequency itself first
+    for factor in FACTORS:
         share = min(factor * label_frequency, 1.0)
         hidden = order[: max(LEAST, int(len(s) * (s.mean() / share - s.mean())))]
         among = x[np.concatenate([np.flatnonzero(s), hidden])]
-        parts = divergence(among, np.arange(len(among)) < s.sum())
-        null = np.array([divergence(among, _choice(rng, len(among), share)) for _ in range(n_draws)])
+        (parts,) = divergence(among, np.arange(len(among))[None] < s.sum())
+        null = divergence(among, rng.random((n_draws, len(among))) < share)
         p_value = float((null.sum(1) > parts.sum()).mean())
         differ = parts > np.quantile(null.max(1), 1 - level)
         answers.append((p_value, parts, differ, len(hidden)))
@@ -118,20 +124,28 @@ def scar_test(
     )
 
 
-def divergence(among: Floats, flags: npt.NDArray[np.bool_]) -> Floats:
-    """Half of ``(u2-u1)²/b + a/b - log(a/b) - 1`` by feature: the flagged rows (u1, a) against all (u2, b).
+def divergence(among: Floats, choices: npt.NDArray[np.bool_]) -> Floats:
+    """Half of ``(u2-u1)²/b + a/b - log(a/b) - 1`` by choice and feature: the rows chosen (u1, a) against all (u2, b).
 
     A feature that is constant among all rows says nothing.
     """
-    one, b = among[flags], among.var(0)
-    varies = b > 0
-    scale = np.where(varies, b, 1.0)
-    ratio = np.maximum(np.where(varies, one.var(0) / scale, 1.0), 1e-12)
-    return np.asarray(((among.mean(0) - one.mean(0)) ** 2 / scale * varies + ratio - np.log(ratio) - 1) / 2)
+    spread = among.std(0)
+    z = (among - among.mean(0)) / np.where(spread > 0, spread, 1.0)
+    weights = choices / np.maximum(choices.sum(1, keepdims=True), 1)
+    mean = weights @ z
+    ratio = np.maximum(weights @ z**2 - mean**2, 1e-12)
+    return np.asarray(np.where(spread > 0, mean**2 + ratio - np.log(ratio) - 1, 0.0) / 2)
 
 
-def _choice(rng: np.random.Generator, n: int, share: float) -> npt.NDArray[np.bool_]:
-    """A random choice of at least two."""
-    flags = rng.random(n) < share
-    flags[rng.integers(0, n, 2 * (flags.sum() < 2))] = True
-    return flags
+def warning(X: Any, labeled: Any, setting: str, prior: float) -> str:
+    """What to tell somebody who fits a table: nothing unless labelling at random is rejected.
+
+    Only one-sample data can be tested.
+    """
+    from puarena.data.labelling import get
+
+    s = np.asarray(labeled).astype(bool)
+    if not get(setting).one_sample or not 2 <= s.sum() < len(s):
+        return ""
+    answer = scar_test(X, s, min(1.0, float(s.mean() / prior)))
+    return answer.words if answer.rejected else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -80,7 +81,9 @@ def mechanism(text: str) -> Mechanism:
     """
     name, _, inside = text.strip().lower().removesuffix(")").partition("(")
     aliases = {alias: (cls, preset) for cls in _mechanisms().values() for alias, preset in cls.aliases.items()}
-    known = {own: (cls, {}) for own, cls in _mechanisms().items()} | aliases
+    known: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {
+        own: (cls, {}) for own, cls in _mechanisms().items()
+    } | aliases
     if name not in known:
         raise unknown("labelling", name, known)
     cls, preset = known[name]

@@ -169,7 +169,6 @@ class Mechanism(ABC):
         values = ",".join(f"{field.name}={_plain(getattr(self, field.name))}" for field in fields(self))
         return f"{self.name}({values})" if values else self.name
 
-
     @property
     def short(self) -> str:
         """The same without the parameters that have their default; always with the one that says how strong it is."""

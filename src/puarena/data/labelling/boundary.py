@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +19,7 @@ class ByBoundary(Mechanism):
 
     name = "boundary"
     meaning = "positives close to the negatives are labeled more often than clear ones"
-    aliases = {"lbe-b": {}, "pubench-lbe-b": {"delta": 1.0}}
+    aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {"lbe-b": {}, "pubench-lbe-b": {"delta": 1.0}}
 
     measured = "power"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,7 @@ class ByFeature(Mechanism):
 
     name = "feature"
     meaning = "positives are labeled more often where a feature that need not matter for the class is large"
-    aliases = {"sar-pu": {"range": "0.2:0.8"}}
+    aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {"sar-pu": {"range": "0.2:0.8"}}
 
     feature: str = COMPONENT
     strength: float = 1.0

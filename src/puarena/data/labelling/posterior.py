@@ -1,11 +1,13 @@
 """Clear positives are labeled more often: the propensity rises with the posterior.
 
-JERM's S2 to S4 (Teisseyre et al.), LBE's first strategy (Gong et al., TPAMI 2022), PUSB's selection (Kato et al., 2019).
+JERM's S2 to S4 (Teisseyre et al.), LBE's first strategy (Gong et al., TPAMI 2022), PUSB's (Kato et al., ICLR 2019).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,13 +23,13 @@ FORMS = ("logit", "cauchy", "weight")
 class ByPosterior(Mechanism):
     """``t`` the logit of the posterior p, F the sigmoid, ``a`` such that the number of labels is right.
 
-    ``logit``: ``F(strength t + a)^power``; ``cauchy``: ``1/2 + arctan(strength t + a)/pi``, which almost excludes nobody;
+    ``logit``: ``F(strength t + a)^power``; ``cauchy``: ``1/2 + arctan(strength t + a)/pi``, which excludes hardly any;
     ``weight``: ``min(1, a p^power)``.
     """
 
     name = "posterior"
     meaning = "clear positives are labeled more often than doubtful ones"
-    aliases = {
+    aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "jerm-s2": {},
         "jerm-s3": {"form": "cauchy"},
         "jerm-s4": {"power": 10.0},

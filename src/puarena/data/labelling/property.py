@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ class ByProperty(Mechanism):
 
     name = "property"
     meaning = "only the positives that look a certain way are labeled, and all others never"
-    aliases = {"vae-pu": {}}
+    aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vae-pu": {}}
 
     kind: str = "bold"
 

@@ -48,7 +48,8 @@ def standardised(values: npt.NDArray[np.float64], what: str) -> npt.NDArray[np.f
     spread = values.std()
     if not spread > 1e-12 * max(1.0, float(np.abs(values).max(initial=0.0))):
         raise UserError(
-            f"labelling cannot depend on {what}: it is {values[0]:g} for all {len(values)} positives that may be labeled"
+            f"labelling cannot depend on {what}: it is {values[0]:g} for all {len(values)} positives that may be "
+            "labeled"
         )
     return (values - values.mean()) / spread
 

@@ -15,8 +15,8 @@ class Bias(base.Figure):
     words = (
         "The mean over all methods but the frames, of the models that each criterion chooses, against how strongly "
         "labelling prefers some positives (0: all alike). Where PA's line falls below the oracle's, it chooses "
-        "badly because it takes the labeled positives for typical ones; PA-IPW, which knows every positive's chance of a "
-        "label, shows what that costs."
+        "badly because it takes the labeled positives for typical ones; PA-IPW, which knows every positive's chance of "
+        "a label, shows what that costs."
     )
     order = 60
     per_criterion = False
@@ -37,10 +37,15 @@ class Bias(base.Figure):
         ).dropna(subset=["value", "strength"])  # fmt: skip
         biased, random = frame[frame["strength"] != 0], frame[frame["strength"] == 0]
         panels = [(name, part) for name, part in biased.groupby("panel")]
-        joined = [pandas.concat([part, random[random["dataset"].isin(part["dataset"])].assign(panel=name)]) for name, part in panels]
+        joined = [
+            pandas.concat([part, random[random["dataset"].isin(part["dataset"])].assign(panel=name)])
+            for name, part in panels
+        ]
         shown = [part for part in joined if part["strength"].nunique() > 1]
         if not shown:
-            raise base.TooFewError("needs a way of labelling at two strengths, as the suites bias-demo and bias-tabular have")
+            raise base.TooFewError(
+                "needs a way of labelling at two strengths, as the suites bias-demo and bias-tabular have"
+            )
         keys = ["panel", "strength", "criterion"]
         grouped = pandas.concat(shown).groupby(keys)["value"].agg(["mean", "std", "count"]).reset_index()
         grouped = base.with_titles(grouped)
