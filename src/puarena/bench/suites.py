@@ -84,13 +84,13 @@ _SUITES = [
         title="Labels that are not given at random",
         description="Every method on Letter, USPS and digits, one-sample, 20% labeled (40% of the positives), labels "
         "given at random, in four ways at three strengths each, and by the look of the images where there are any; 3 "
-        "splits, 5 configurations, 10,000 steps.",
+        "splits, 3 configurations, 10,000 steps.",
         problems=[
             ProblemSpec(dataset="letter", rates=(0.2,), labelling=BIASED),
             *(ProblemSpec(dataset=name, rates=(0.2,), labelling=(*BIASED, "property")) for name in ("usps", "digits")),
         ],
-        algorithms=("all", *FOR_BIAS),
-        configs=5,
+        algorithms=("all", *FOR_BIAS[:-1]),  # the classic fits long on the CPU while a GPU waits
+        configs=3,
         steps=10_000,
         warmup=1_000,
     ),

@@ -1,4 +1,4 @@
-"""Commands about labels that are not given at random: bias list, show, toy."""
+"""Commands about labels that are not given at random: bias list, show, toy, verdict."""
 
 from __future__ import annotations
 
@@ -85,6 +85,21 @@ def bias_toy(
     typer.echo(f"{'labelling':<34}{'degrees':>8}{'AUC':>7}")
     for row in turned:
         typer.echo(f"{row['labelling']:<34}{row['angle']:>8}{100 * row['auc']:>7.1f}")
+
+
+@bias_app.command("verdict")
+def bias_verdict(
+    folder: opt.Folder,
+    metric: Annotated[str, typer.Option(metavar="M", help="a test metric")] = "accuracy",
+    criterion: Annotated[str, typer.Option(metavar="C", help="the criterion that chooses the models")] = "pa",
+    as_json: opt.AsJson = False,
+) -> None:
+    """Say for every method and way of labelling what it gains over the naive method, with 95% intervals."""
+    from puarena import metrics
+    from puarena.report.bias import markdown, verdicts
+
+    table = verdicts(folder, metrics.metric(metric).name, metrics.criterion(criterion).name)
+    typer.echo(table.to_json(orient="records") if as_json else markdown(table))
 
 
 def add_to(app: typer.Typer) -> None:
