@@ -72,7 +72,7 @@ def test_any_classifier_and_chosen_columns():
     model = SarEMClassifier(forest, propensity_features=[1], refit=False, max_iter=5, random_state=1).fit(x, s)
     assert (model.predict(x) == y).mean() > 0.78
     assert len(model.predict_propensity(x)) == len(x)
-    assert catalogue.get("sar-em-lr").make(0).max_iter == 100
+    assert catalogue.get("sar-em-lr").make(0).max_iter == 30
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ CLASSICS: dict[str, ClassicEntry] = {
             "Bekker, Robberechts, Davis: Beyond the selected completely at random assumption for learning from "
             "positive and unlabeled data, ECML PKDD 2019",
             "EM for ``p(s=1|x) = e(x) h(x)``, e and h logistic regressions; then h by inverse propensities.",
-            options={"max_iter": 100},
+            options={"max_iter": 30},
             minutes_on_images=60,
         ),
     )
