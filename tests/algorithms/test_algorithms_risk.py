@@ -146,6 +146,33 @@ def test_pubn_freezes_its_first_network_and_cuts_at_the_quantile():
         assert f.algorithm.eta[k].item() == pytest.approx(want, rel=1e-4)
 
 
+def test_pubn_keeps_the_first_network_with_the_least_held_out_error():
+    x, data, hidden = toy(0.3, "ts", n=400)
+    lrs = (1e-3, 3e-1, 1.0)  # the later ones overshoot, so that the last network is not the best
+    rows = [replace(row, lr=lr) for row, lr in zip(some("pubn", data, hidden), lrs, strict=True)]
+    f = Fleet(rows, replace(SHORT, warmup=50), x)
+    seen, keep = [], f.algorithm.keep_better
+    networks = []
+
+    def watched(passes):
+        s_p, s_u = passes.val_p(f.algorithm.g).sigmoid(), passes.val_u(f.algorithm.g).sigmoid()
+        assert (s_p.shape[1], s_u.shape[1]) == (len(data.p_val), len(data.u_val))
+        seen.append((s_u**2).mean(1) - 2 * 0.3 * s_p.mean(1))
+        networks.append(parameters(f.algorithm.g))
+        keep(passes)
+
+    f.algorithm.keep_better = watched
+    f.train()
+    errors = torch.stack(seen)
+    assert len(errors) == 50 // f.algorithm.setup.epoch + 1  # after every epoch, and at the end
+    best = errors.argmin(0)
+    assert (best < len(errors) - 1).any()
+    torch.testing.assert_close(f.algorithm.least, errors.min(0).values)
+    for run, epoch in enumerate(best):
+        assert torch.equal(parameters(f.algorithm.g)[run], networks[epoch][run])
+    torch.testing.assert_close(f.algorithm.sigma_p, f.passes.p(f.algorithm.g).sigmoid())
+
+
 def test_pubn_a_point_at_the_cut_off_counts_as_a_negative():
     x, data, hidden = toy(0.4)
     algorithm = Fleet(some("pubn", data, hidden, 1), SHORT, x).algorithm

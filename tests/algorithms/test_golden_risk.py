@@ -170,30 +170,41 @@ def player(name):
 
 
 @both
-def test_pan(dtype):
-    for stack in stacks(cases("pan", player("discriminator"))):
-        d = logits(stack, dtype, "d_p", "d_u")
-        algorithm = build(PAN, stack, DTYPES[dtype], balance="kl_balance")
-        check(algorithm.discriminator(**d, **fixed(stack, dtype, "c_u")), d, stack, dtype)
-    for stack in stacks(cases("pan", player("classifier"))):
-        c = logits(stack, dtype, "c_u")
-        algorithm = build(PAN, stack, DTYPES[dtype], balance="kl_balance")
-        check(algorithm.agreement(**fixed(stack, dtype, "d_u"), **c), c, stack, dtype)
-
-
-@both
-def test_pan_released(dtype):
+@pytest.mark.parametrize("cls", [PAN, ReleasedPAN])
+def test_pan(dtype, cls):
+    """The definition is the game that the authors run, whose numbers the file has as the released ones."""
     for stack in published("pan", player("discriminator")):
         d = logits(stack, dtype, "d_p", "d_u")
-        algorithm = build(ReleasedPAN, stack, DTYPES[dtype], balance="kl_balance")
+        algorithm = build(cls, stack, DTYPES[dtype], balance="kl_balance")
         check(algorithm.discriminator(**d, **fixed(stack, dtype, "c_u")), d, stack, dtype, *RELEASED)
     for stack in published("pan", player("classifier")):
         c = logits(stack, dtype, "c_u")
-        algorithm = build(ReleasedPAN, stack, DTYPES[dtype], balance="kl_balance")
+        algorithm = build(cls, stack, DTYPES[dtype], balance="kl_balance")
         value = algorithm.agreement(**fixed(stack, dtype, "d_u"), **c)
         for row, case in enumerate(stack):
             case.setdefault("released_value", value[row].item())  # the file has the gradient only
         check(value, c, stack, dtype, *RELEASED)
+
+
+@both
+def test_pan_plain_form(dtype):
+    """The option has the plain numbers, also in the company of runs that do not take it."""
+    for stack in stacks(cases("pan", player("discriminator"))):
+        both_forms = [{**case, "params": {**case["params"], "form": f}} for case in stack for f in ("hinge", "plain")]
+        d = logits(both_forms, dtype, "d_p", "d_u")
+        algorithm = build(PAN, both_forms, DTYPES[dtype], balance="kl_balance", form="form")
+        value = algorithm.discriminator(**d, **fixed(both_forms, dtype, "c_u"))
+        wanted = [
+            case if case["params"]["form"] == "plain"
+            else {**case, "expected_value": case["released_value"], "expected_gradient": case["released_gradient"]}
+            for case in both_forms
+        ]  # fmt: skip
+        check(value, d, wanted, dtype)
+    for stack in stacks(cases("pan", player("classifier"))):
+        plain = [{**case, "params": {**case["params"], "form": "plain"}} for case in stack]
+        c = logits(plain, dtype, "c_u")
+        algorithm = build(PAN, plain, DTYPES[dtype], balance="kl_balance", form="form")
+        check(algorithm.agreement(**fixed(plain, dtype, "d_u"), **c), c, plain, dtype)
 
 
 @both

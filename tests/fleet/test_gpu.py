@@ -34,6 +34,19 @@ def test_captured_and_eager_curves_agree(name):
         np.testing.assert_allclose(captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column)
 
 
+@pytest.mark.parametrize("name", [n for n in algorithms.names("puarena") if algorithms.get(n).cls.authors_optimiser])
+def test_authors_optimisers_are_captured(name):
+    x, data, hidden = toy()
+    some = rows(name, 3, data, hidden)
+    config = replace(CONFIG, optimiser="authors", dtype="float64")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        captured = fleet.train(some, config, x)
+    eager = fleet.train(some, replace(config, capture=False), x)
+    for column, values in eager.values.items():
+        np.testing.assert_allclose(captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column)
+
+
 @pytest.mark.parametrize("name", ["nnpu", "vpu", "dist-pu"])
 def test_the_gpu_makes_the_choices_of_the_cpu(name):
     x, data, hidden = toy()

@@ -10,12 +10,13 @@ from torch.nn.functional import one_hot
 from puarena.algorithms.core.base import Algorithm, Hyper
 from puarena.algorithms.core.counting import log_count_law, nearest_count
 from puarena.algorithms.core.losses import col, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 
 
 class CountLoss(Algorithm):
     """``mean_P l+ + KL(Binomial(n, prior) || Q) / (n + 1)``, Q the law of the number of positives among n unlabeled.
 
-    With ``form = exact`` the penalty is ``-log Q(round(n prior))``.
+    With ``form = exact`` the penalty is ``-log Q(round(n prior))``. Calibrated, the prior is the one inside U.
     """
 
     name, title = "count-loss", "Count Loss"
@@ -23,15 +24,17 @@ class CountLoss(Algorithm):
         "Shukla, Zeng, Ahmed, Van den Broeck: "
         "A unified approach to count-based weakly supervised learning, NeurIPS 2023"
     )
-    setting = "two-sample"
+    setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.5
     differs = (
         "The published code runs the exact-count form with int(n prior) positives, on a probability scale with 1e-6 "
-        "added to the normaliser, clips the gradient's norm at 10 and skips steps whose loss is NaN."
+        "added to the normaliser, clips the gradient's norm at 10 and skips steps whose loss is NaN. The authors' law "
+        "has the share of positives inside U; it is told the prior, as the plain form here."
     )
+    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
     form = Hyper("kl", "penalty: the whole law of the count, or its expected value alone", choices=("kl", "exact"))
-    unlabeled_prior = Hyper("pi", "prior of the unlabeled batch: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+    unlabeled_prior = Hyper("pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
 
     goal: Tensor  # [runs, n + 1]: weights of -log Q(k)
     least: Tensor  # [runs]: added so that the KL form's minimum is zero

@@ -8,24 +8,28 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, col
 from puarena.algorithms.core.losses import count, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 
 
 class CVIR(Algorithm):
     """``1/2 mean_P l+ + 1/2 mean of l- over the kept members of U``.
 
-    Every epoch begins by dropping from U the share ``prior`` that scores highest. No kept member: no update.
+    Every epoch begins by dropping from U the share ``prior`` that scores highest; calibrated, the share of positives
+    inside U. No kept member: no update.
     """
 
     name, title = "cvir", "CVIR"
     paper = "Garg et al.: Mixture proportion estimation and PU learning: a modern approach, NeurIPS 2021"
-    setting = "two-sample"
+    setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.1
     differs = (
         "The published code weights the two means by the prior and its complement, and trains on the positives alone "
-        "when no unlabeled member of the batch is kept."
+        "when no unlabeled member of the batch is kept. The authors drop the share of positives inside U; it is told "
+        "the prior, as the plain form here, and drops too many in the one-sample setting."
     )
+    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
-    unlabeled_prior = Hyper("pi", "share of U to drop: the prior, or the prior inside U", choices=("pi", "pi-bar"))
+    unlabeled_prior = Hyper("pi", "what a plain run drops of U: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
 
     n_dropped: Tensor
     keep: Tensor

@@ -4,12 +4,14 @@ Zhao, Xu, Jiang, Wen, Huang: Dist-PU: Positive-unlabeled learning from a label d
 """
 
 from math import cos, pi
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.losses import cross_entropy, entropy, mixup, pick
+from puarena.algorithms.core.optimiser import Declared, Optimiser
 
 
 def clamped(f: Tensor) -> Tensor:
@@ -34,6 +36,10 @@ class DistPU(Algorithm):
         "The published code matches the mean score to 1 - prior, mixes hard labels of the current batch so that a pair "
         "of different labels becomes negative, and has no warm-up entropy and no clamp."
     )
+    authors_optimiser: ClassVar[Declared] = {
+        "warm-up": Optimiser("adam", 5e-4, weight_decay=5e-3, schedule="cosine", source="the authors' code"),
+        "main": Optimiser("adam", 5e-5, weight_decay=1e-3, schedule="cosine", source="the authors' code"),
+    }
 
     nu = Hyper(5.0, "weight of the cross entropy on mixed points")
     gamma = Hyper(0.04, "weight of the entropy on mixed points")

@@ -9,24 +9,32 @@ from torch import Tensor
 from puarena.algorithms.core.base import Algorithm, Hyper
 from puarena.algorithms.core.counting import posterior_given_count
 from puarena.algorithms.core.losses import count, cross_entropy, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 
 
 class GLWS(Algorithm):
-    """``mean_P l+ + mean_U [q l+ + (1-q) l-]``, ``q_i = p(y_i = 1 | int(n prior) of the n unlabeled are positive)``."""
+    """``mean_P l+ + mean_U [q l+ + (1-q) l-]``, ``q_i = p(y_i = 1 | int(n prior) of the n unlabeled are positive)``.
+
+    Calibrated, the prior is the one inside U.
+    """
 
     name, title = "glws", "GLWS"
     paper = (
         "Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: "
         "A general framework for learning from weak supervision, ICML 2024"
     )
-    setting = "two-sample"
+    setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.6
     differs = (
         "In the published automaton the state 'last positive just read' emits the negative probability on the way back "
-        "(at all positions but the last), so its q are not the conditional probabilities."
+        "(at all positions but the last), so its q are not the conditional probabilities. The authors count with the "
+        "share of positives inside U; it is told the prior, as the plain form here."
+    )
+    authors_optimiser = Optimiser(
+        "adamw", 5e-4, weight_decay=1e-4, spares_biases=True, schedule="slow-cosine", source="the authors' MNIST runs"
     )
 
-    unlabeled_prior = Hyper("pi", "prior of the unlabeled batch: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+    unlabeled_prior = Hyper("pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
 
     m: Tensor  # [runs]: positives in the unlabeled batch
 

@@ -13,6 +13,7 @@ from puarena.algorithms.core.averages import ema_, frozen_copy
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.breaks import break_of_trends, trend_terms
 from puarena.algorithms.core.losses import col, cross_entropy, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 
 DECAY = 0.999  # of the teacher, every step of phase 1
 EXPONENT = 0.8  # of the pseudo labels' ramp
@@ -51,6 +52,9 @@ class HolisticPU(Algorithm):
         "left in training mode; warms the learning rate up during phase 1; divides the ramp by 18,000 of 20,000 steps; "
         "and gives points in a dropped last batch the score 1."
     )
+    authors_optimiser = Optimiser(  # its schedule is part of the method
+        "sgd", 1.5e-3, nesterov=True, weight_decay=5e-4, spares_biases=True, source="the authors' CIFAR-10 runs"
+    )
 
     smoothing = Hyper(0.1, "label smoothing of the positives in phase 1")
     confidence = Hyper(0.9, "probability at which the weak view labels the strong one")
@@ -58,7 +62,7 @@ class HolisticPU(Algorithm):
     a: nn.Module
     teacher: nn.Module
     steps_done: Tensor  # of phase 1
-    records: Tensor
+    n_records: Tensor
     score: Tensor  # [runs, n_u]: latest record, float64
     trend: Tensor  # [runs, n_u]: sum of the trend's terms so far, float64
     pseudo: Tensor  # [runs, n_u]
@@ -67,7 +71,7 @@ class HolisticPU(Algorithm):
         """Start the teacher from the first network; no record, no pseudo label yet."""
         self.teacher = frozen_copy(self.a)
         shape = self.setup.runs, self.setup.n_u
-        for name in ("steps_done", "records"):
+        for name in ("steps_done", "n_records"):
             self.state(name, self.prior.new_zeros((), dtype=torch.int64))
         for name in ("score", "trend"):
             self.state(name, self.prior.new_zeros(shape, dtype=torch.float64))
@@ -99,9 +103,9 @@ class HolisticPU(Algorithm):
 
     def record(self, score: Tensor) -> None:
         """Take the teacher's scores of all unlabeled points into the trends."""
-        self.trend += trend_terms(self.score, score) * (self.records > 0)
+        self.trend += trend_terms(self.score, score) * (self.n_records > 0)
         self.score.copy_(score)
-        self.records += 1
+        self.n_records += 1
 
     # -- the switch, and phase 2 -------------------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class HolisticPU(Algorithm):
         done = int(self.steps_done)
         if done > 0 and done % self.setup.epoch == 0:
             self.record(torch.sigmoid(passes.u(self.teacher).double()))
-        trend = self.trend / (self.records - 1).clamp_min(1)
+        trend = self.trend / (self.n_records - 1).clamp_min(1)
         self.pseudo.copy_(trend > col(break_of_trends(trend)))
 
     def pseudo_risk(self, f_p_w: Tensor, f_u_w: Tensor, f_u_s: Tensor, pseudo: Tensor, ramp: Tensor) -> Tensor:

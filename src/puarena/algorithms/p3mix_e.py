@@ -20,6 +20,11 @@ class P3MixE(P3Mix):
 
     name, title = "p3mix-e", "P3MIX-E"
     cost = 2.0
+    differs = (
+        P3Mix.differs + " Its teacher averages from the initial weights on; here it begins with the network after the "
+        "first epoch. The early-learning weight of 5 is the paper's; it works against an untrained teacher, whose "
+        "arbitrary outputs hold the network during the first epoch, and on Letter all outputs collapse to one side."
+    )
 
     w_early = Hyper(5.0, "weight of the early-learning term")
 
@@ -50,9 +55,11 @@ class P3MixE(P3Mix):
         """Return the teacher's decay at the end of epoch 0, 1, …; the first update copies the network."""
         return min(1 - 1 / (epoch + 1), 0.997)
 
+    first_update = 0  # the place of the first epoch's network among those that are averaged
+
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """Move the teacher at the end of every epoch."""
         done = self.epochs_done(phase, epoch)
         if done > 0:
-            ema_(self.teacher, self.f, self.decay(done - 1))
+            ema_(self.teacher, self.f, self.decay(done - 1 + self.first_update))
         super().on_epoch(phase, epoch, passes)

@@ -3,18 +3,28 @@
 Hu, Le, Liu, Ji, Ma, Zhao, Yan: Predictive adversarial learning from positive and unlabeled data. AAAI 2021.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Phase, Update
+from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Phase, Setup, Update, col
 from puarena.algorithms.core.losses import logistic
+from puarena.algorithms.core.optimiser import Optimiser
+
+
+def log_shifted(f: Tensor) -> Tensor:
+    """Return ``log(sigmoid(f) + 0.01)``."""
+    return torch.log(f.sigmoid() + 0.01)
 
 
 class PAN(Algorithm):
-    """``V = sum_P log D + sum_U log(1-D) + balance sum_U [log(1-C) - log C] (2D - 1)``: D maximises, C minimises.
+    """``V = sum_P log D + sum_U max(log(1-D) - log(1 - mean_U D), 0) + balance sum_U [log(1-C) - log C] (2D - 1)``.
 
-    ``D = sigmoid(d)`` tells labeled from unlabeled, ``C = sigmoid(f)`` predicts; sums, not means, so that with SGD the
-    classifier moves little.
+    D maximises, C minimises. ``D = sigmoid(d)`` tells labeled from unlabeled, ``C = sigmoid(f)`` predicts; 0.01 is
+    added inside every logarithm but that of the mean, a constant: unlabeled points that D likes more than average feel
+    no force. Sums, not means, so that with SGD the classifier moves little. With ``form = plain`` the second sum is of
+    ``log(1-D)`` and nothing is added: unbounded in the classifier's logit.
     """
 
     name, title = "pan", "PAN"
@@ -24,21 +34,43 @@ class PAN(Algorithm):
     phases = (Phase(updates=(Update("discriminator_loss", ("d",)), Update("classifier_loss", ("f",)))),)
     cost = 2.0
     differs = (
-        "The published code follows the authors' script: 0.01 inside every logarithm, and in place of log(1-D) a hinge "
-        "against the batch mean. The plain form is recalled from the paper, not verified."
+        "In nothing but the score (the published code ranks by the raw second output): both follow the authors' "
+        "script, whose hinge has as many unlabeled points as there are positives. The plain form is recalled from the "
+        "paper, not verified; it was the definition here up to version 0.1.0. The classifier's gradient is multiplied "
+        "by 1e-4: SGD hardly moves it at small learning rates; the authors have Adam."
+    )
+    authors_optimiser = Optimiser(
+        "adam", 1e-4, betas=(0.5, 0.999), weight_decay=1e-3, source="the authors' script, both networks"
     )
 
     balance = Hyper(1e-4, "weight of the term that ties the classifier to the discriminator")
+    form = Hyper("hinge", "the game: as the authors run it, or as recalled from the paper", choices=("hinge", "plain"))
 
     d: nn.Module
+    plain: Tensor  # [runs] bool
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.forms = self._options.get("form", ("hinge",) * setup.runs)
+        self.state("plain", torch.tensor([form == "plain" for form in self.forms], device=self.prior.device))
+
+    def by_form(self, hinge: Callable[[], Tensor], plain: Callable[[], Tensor]) -> Tensor:
+        """Return ``[runs, n]`` values of each run's form; both are computed only where both are wanted."""
+        if len(set(self.forms)) > 1:
+            return torch.where(col(self.plain), plain(), hinge())
+        return plain() if self.forms[0] == "plain" else hinge()
 
     def agreement(self, d_u: Tensor, c_u: Tensor) -> Tensor:
-        """Return ``balance sum_U [log(1-C) - log C] (2D - 1)``; the bracket is ``-c``."""
-        return -self.balance * (c_u * torch.tanh(d_u / 2)).sum(-1)
+        """Return ``balance sum_U [log(1-C) - log C] (2D - 1)``; without the 0.01 the bracket is ``-c``."""
+        bracket = self.by_form(lambda: log_shifted(-c_u) - log_shifted(c_u), lambda: -c_u)
+        return self.balance * (bracket * torch.tanh(d_u / 2)).sum(-1)
 
     def recognition(self, d_p: Tensor, d_u: Tensor) -> Tensor:
-        """Return ``sum_P log D + sum_U log(1-D)``."""
-        return -logistic(d_p, +1).sum(-1) - logistic(d_u, -1).sum(-1)
+        """Return the game without the classifier; the batch mean is a constant."""
+        average = torch.sigmoid(-d_u.detach()).mean(-1).log()
+        on_p = self.by_form(lambda: log_shifted(d_p), lambda: -logistic(d_p, +1))
+        on_u = self.by_form(lambda: (log_shifted(-d_u) - col(average)).clamp_min(0), lambda: -logistic(d_u, -1))
+        return on_p.sum(-1) + on_u.sum(-1)
 
     def discriminator(self, d_p: Tensor, d_u: Tensor, c_u: Tensor) -> Tensor:
         """Return what the discriminator minimises."""

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.hyper import Choice
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms.core.losses import along, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -25,7 +26,9 @@ class PUbN(AscentStep):
     """``prior mean_P[l+ + 1(sigma > eta) (1-sigma)/sigma l-] + mean_U[1(sigma <= eta) (1-sigma) l-]``.
 
     ``sigma``, the positive posterior, comes from a first network trained with nnPU-GA steps; ``eta`` is its quantile
-    over U at the level ``tau (1 - prior)``: a share ``tau`` of the expected negatives count as such.
+    over U at the level ``tau (1 - prior)``: a share ``tau`` of the expected negatives count as such. Of the first
+    network that state is kept which has the least ``mean_U' sigma^2 - 2 prior mean_P' sigma`` on validation data,
+    looked at after every epoch and at the end.
     """
 
     name, title = "pubn", "PUbN"
@@ -35,8 +38,10 @@ class PUbN(AscentStep):
     phases = (Phase("sigma", (Update("sigma_loss", ("g",)),), extra=True, selectable=False), Phase())
     differs = (
         "The published code has one stage: sigma is the current output, eta the largest one in the batch, and the "
-        "correction of the positive term enters with a minus sign."
+        "correction of the positive term enters with a minus sign. (Up to version 0.1.0 the last state of the first "
+        "network was taken here, whose sigma can be so small on P that the second stage predicts all negative.)"
     )
+    authors_optimiser = Optimiser("adam", 1e-3, weight_decay=1e-4, amsgrad=True, source="the authors' code")
 
     tau = Hyper(0.5, "share of the expected negatives that is used as negatives", search=Choice((0.5, 0.7, 0.9)))
     rho = 0.0  # weight of biased negatives, of which there are none
@@ -45,12 +50,19 @@ class PUbN(AscentStep):
     sigma_p: Tensor
     sigma_u: Tensor
     eta: Tensor
+    least: Tensor  # [runs]: held-out error of the first network that is kept
 
     def prepare(self) -> None:
         """Create the posterior of every training point and its cut-off."""
         self.state("sigma_p", self.prior.new_zeros(self.setup.runs, self.setup.n_p))
         self.state("sigma_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
         self.state("eta", torch.zeros_like(self.prior))
+        self.state("least", torch.full_like(self.prior, torch.inf))
+        for i, tensor in enumerate(self._first_network()):
+            self.state(f"kept_{i}", tensor.clone())
+
+    def _first_network(self) -> list[Tensor]:
+        return [tensor.detach() for tensor in (*self.g.parameters(), *self.g.buffers())]
 
     def sigma_loss(self, batch: Batch) -> Tensor:
         """First stage: train g to give the positive posterior."""
@@ -60,9 +72,32 @@ class PUbN(AscentStep):
         """Return which quantile of sigma over U is the cut-off."""
         return self.tau * (1 - self.prior - self.rho)
 
+    def held_out_error(self, g_p: Tensor, g_u: Tensor) -> Tensor:
+        """Return the least-squares criterion of sigma from logits on validation data."""
+        return g_u.sigmoid().square().mean(-1) - 2 * self.prior * g_p.sigmoid().mean(-1)
+
+    @torch.no_grad()
+    def keep_better(self, passes: Passes) -> None:
+        """Keep the first network of the runs where it is better than all before."""
+        error = self.held_out_error(passes.val_p(self.g), passes.val_u(self.g))
+        better = error < self.least
+        self.least.copy_(torch.where(better, error, self.least))
+        for i, now in enumerate(self._first_network()):
+            kept = getattr(self, f"kept_{i}")
+            kept.copy_(torch.where(along(better, now), now, kept))
+
+    def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
+        """After every epoch of the first stage: look at its network."""
+        if phase.extra and epoch > 0:
+            self.keep_better(passes)
+
+    @torch.no_grad()
     def on_phase(self, phase: Phase, passes: Passes) -> None:
-        """At the switch: store sigma and its cut-off."""
+        """At the switch: go back to the best first network, store sigma and its cut-off."""
         if phase.name == "main":
+            self.keep_better(passes)
+            for i, now in enumerate(self._first_network()):
+                now.copy_(getattr(self, f"kept_{i}"))
             self.sigma_p.copy_(passes.p(self.g).sigmoid())
             self.sigma_u.copy_(passes.u(self.g).sigmoid())
             self.eta.copy_(quantile(self.sigma_u, self.level()))

@@ -19,6 +19,7 @@ class PUe(Algorithm):
 
     name, title = "pue", "PUe"
     paper = "Wang, Chen, Guo, Wang: Biased PU learning enhancement by causal inference, NeurIPS 2023"
+    setting = "two-sample"
     networks = ("e", "f")
     phases = (Phase("propensity", (Update("propensity_loss", ("e",)),), extra=True, selectable=False), Phase())
     cost = 1.2

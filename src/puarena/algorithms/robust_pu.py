@@ -3,6 +3,8 @@
 Zhu, Wang, Zhao, Du, Zhang, Dong, Qiao, Lin, Rajmohan, Zhang. KDD 2023.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -10,6 +12,7 @@ from torch.nn.functional import softplus
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import logistic
+from puarena.algorithms.core.optimiser import Declared, Optimiser
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -27,6 +30,10 @@ class RobustPU(AscentStep):
         "The published code weights unlabeled points by their hardness as positives, from the raw second output, "
         "warms up with the clamped nnPU loss for 10 epochs, and has default and searched values exchanged."
     )
+    authors_optimiser: ClassVar[Declared] = {
+        "warm-up": Optimiser("adam", 1e-3, source="the authors' code"),
+        "main": Optimiser("adam", 1e-4, source="the authors' code"),
+    }
 
     temper_p = Hyper(1.0, "temperature T of the hardness of positives")
     temper_n = Hyper(1.0, "temperature T of the hardness of unlabeled points", search=Choice((1.0, 1.3)))

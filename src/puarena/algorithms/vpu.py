@@ -11,6 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, col
 from puarena.algorithms.core.losses import mixup, pick
+from puarena.algorithms.core.optimiser import Optimiser
 
 
 def log_mean(log_values: Tensor) -> Tensor:
@@ -33,6 +34,10 @@ class VPU(Algorithm):
         "The published code compares log t with the raw second output instead of log Phi, gives t no gradient, "
         "and predicts by f >= 0 without normalisation."
     )
+    authors_optimiser = Optimiser(
+        "adam", 3e-5, betas=(0.5, 0.99), schedule="halving", halve_at=(0.38, 0.78),
+        source="the authors' code, which halves after epochs 19 and 39 of 50",
+    )  # fmt: skip
 
     weight = Hyper(0.03, "weight of the mixup term")
     mix_beta = 0.3

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
-from puarena.errors import UserError, nearest, unknown
+from puarena.errors import UserError, nearest
 from puarena.store.identity import canonical, digest, file_digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
@@ -129,19 +129,10 @@ class Spec(BaseModel):
 
     @classmethod
     def load(cls, source: Spec | Mapping[str, Any] | str | Path) -> Spec:
-        """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
+        """A spec from a spec, a dictionary, or the path of a YAML file; ``suites.load`` knows suites by name, too."""
         if isinstance(source, Spec):
             return source
-        if isinstance(source, Mapping):
-            return cls(**source)
-        from puarena.bench import suites
-
-        if isinstance(source, str) and source in suites.names():
-            return suites.get(source)
-        path = Path(source)
-        if path.suffix in {".yaml", ".yml"} or path.is_file():
-            return cls.from_yaml(path)
-        raise unknown("suite", str(source), suites.names())
+        return cls(**source) if isinstance(source, Mapping) else cls.from_yaml(source)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Spec:

@@ -9,15 +9,24 @@ _HOMES = {
     "BaggingPUClassifier": "bagging",
     "BiasedClassifier": "biased",
     "ElkanNotoClassifier": "elkan_noto",
+    "PUExtraTreesClassifier": "puet",
     "SarEMClassifier": "sar_em",
     "SpiesClassifier": "spies",
 }
-__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "SarEMClassifier", "SpiesClassifier"]
+__all__ = [
+    "BaggingPUClassifier",
+    "BiasedClassifier",
+    "ElkanNotoClassifier",
+    "PUExtraTreesClassifier",
+    "SarEMClassifier",
+    "SpiesClassifier",
+]
 
 if TYPE_CHECKING:
     from puarena.classics.bagging import BaggingPUClassifier
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
+    from puarena.classics.puet import PUExtraTreesClassifier
     from puarena.classics.sar_em import SarEMClassifier
     from puarena.classics.spies import SpiesClassifier
 

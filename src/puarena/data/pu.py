@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ class HiddenLabels:
     u_train: Flags
     u_val: Flags
     test: Flags
+    _: KW_ONLY
     propensity_train: npt.NDArray[np.float64] | None = None  # chance of a label of every member of P, where it is known
     propensity_val: npt.NDArray[np.float64] | None = None
     bias: Bias | None = None  # None where labels are given at random
@@ -118,7 +119,12 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
     propensity[candidates.index] = chances
     bias = None if mechanism.name == labelling.SCAR else _bias(candidates, chances, selected)
     hidden = HiddenLabels(
-        truth[data.u_train], truth[data.u_val], truth[data.test], propensity[data.p_train], propensity[data.p_val], bias
+        truth[data.u_train],
+        truth[data.u_val],
+        truth[data.test],
+        propensity_train=propensity[data.p_train],
+        propensity_val=propensity[data.p_val],
+        bias=bias,
     )
     return data, hidden
 

@@ -11,14 +11,15 @@ from torch import Tensor
 
 from puarena import algorithms, networks
 from puarena.algorithms import Algorithm, Phase, Setup
-from puarena.fleet import checkpoint
+from puarena.algorithms.core import optimiser
+from puarena.errors import unknown
+from puarena.fleet import checkpoint, optim
 from puarena.fleet.batches import Cycle
 from puarena.fleet.best import Best
 from puarena.fleet.capture import CapturedCall, own_stream
 from puarena.fleet.evaluate import Held, record
 from puarena.fleet.log import Log
 from puarena.fleet.memory import keep_freed_memory
-from puarena.fleet.optim import RunSGD
 from puarena.fleet.passes import Inputs, TrainingPasses
 from puarena.fleet.rows import Curves, FleetConfig, Row, shape_of
 from puarena.fleet.steps import Stepper
@@ -108,11 +109,10 @@ class Fleet:
         width = max(getattr(self.algorithm, name).width for name in cls.networks)
         self.inputs = Inputs(stored, seen, width, self.dtype)
         self.algorithm.to(self.device).train()
-        lr, momentum = self._per_run([r.lr for r in rows]), self._per_run([r.momentum for r in rows])
-        self.optimisers = {
-            name: RunSGD(getattr(self.algorithm, name), lr, momentum, cls.weight_decay, cls.nesterov)
-            for name in cls.networks
-        }
+        if config.optimiser not in optim.CHOICES:
+            raise unknown("optimiser", config.optimiser, optim.CHOICES)
+        self.declared = self._declared(cls.phases[0])
+        self.optimisers = self._optimisers()
         self.cycle_p = Cycle(self.seeds, "p", n_p, batch_p)
         self.cycle_u = Cycle(self.seeds, "u", n_u, batch_u)
         self.held = Held(
@@ -126,7 +126,9 @@ class Fleet:
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
         known = self._propensity("train") if cls.knows_propensity else None
         self.propensity_p = None if known is None else known.to(self.dtype)
-        self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, self._partners)
+        self.passes = TrainingPasses(
+            self.inputs, self.p_train, self.u_train, self.held.p_val, self.held.u_val, self._partners
+        )
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
         self.best = Best(self.algorithm, config.keep) if config.keep else None
@@ -148,6 +150,28 @@ class Fleet:
         view = self.views["weak"]
         drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
         return view(stored, {name: values.squeeze(0) for name, values in drawn.items()})
+
+    def _declared(self, phase: Phase) -> dict[str, optimiser.Optimiser | None]:
+        """Return what trains each network in a phase; None is the protocol's SGD."""
+        declared = self.algorithm.authors_optimiser if self.config.optimiser == "authors" else None
+        return {name: optimiser.of(declared, name, phase.name) for name in self.algorithm.networks}
+
+    def _optimisers(self) -> dict[str, optim.RunOptimiser]:
+        lr, momentum = self._per_run([r.lr for r in self.rows]), self._per_run([r.momentum for r in self.rows])
+        own = self.algorithm.weight_decay, self.algorithm.nesterov
+        return {
+            name: optim.build(getattr(self.algorithm, name), lr, momentum, *own, declared)
+            for name, declared in self.declared.items()
+        }
+
+    def _enter(self, phase: Phase) -> None:
+        """Begin with new optimisers where a phase has its own."""
+        declared = self._declared(phase)
+        if declared != self.declared:
+            self.declared = declared
+            self.optimisers = self._optimisers()
+            for each in self.optimisers.values():
+                each.freeze(self.log.lost_at >= 0)
 
     def _per_run(self, values: Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
         return torch.tensor(values, dtype=dtype or self.dtype, device=self.device)
@@ -179,6 +203,9 @@ class Fleet:
 
     def restore(self, state: checkpoint.State) -> None:
         """Go on from a state of the same runs, in a fleet that has not begun; another's is a ``StateError``."""
+        for stretch in timetable(self.algorithm, self.config):
+            if stretch.start < state.notes.get("step", 0):
+                self._enter(stretch.phase)
         checkpoint.put(self, state)
 
     def segments(self) -> Iterator[tuple[int, int]]:
@@ -195,6 +222,7 @@ class Fleet:
                 continue
             self.algorithm.phase = stretch.phase
             if done == 0:
+                self._enter(stretch.phase)
                 self.algorithm.on_phase(stretch.phase, self.passes)
             stepper = Stepper(self, stretch.phase, stretch.start, stretch.steps)
             while done < stretch.steps:
@@ -219,8 +247,8 @@ class Fleet:
         lost = self.log.add(step, phase, values)
         if self.best is not None:
             self.best.offer(step, phase, values[self.best.criterion.column], lost)
-        for optimiser in self.optimisers.values():
-            optimiser.freeze(lost)
+        for each in self.optimisers.values():
+            each.freeze(lost)
 
 
 def _stacked_hyper(cls: type[Algorithm], rows: Sequence[Row]) -> dict[str, list]:

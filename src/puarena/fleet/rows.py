@@ -41,6 +41,7 @@ class FleetConfig:
     weak: View | None = None  # view of the training inputs; None leaves them as they are
     strong: View | None = None  # strong view, for algorithms that ask for one; None is the weak view itself
     evaluation: View | None = None  # view of validation, test and full passes; None leaves inputs as they are
+    optimiser: str = "protocol"  # the same SGD for all, or "authors": what a class declares (``authors_optimiser``)
     keep: str | None = None  # a criterion: ``Fleet.best`` keeps every row's best checkpoint by it
 
 

@@ -78,6 +78,10 @@ class Stepper:
         for name in plans[0]:
             numbers = [plan[name] for plan in plans]
             block[f"at:{name}"] = torch.tensor(numbers, dtype=fleet.dtype, device=fleet.device)
+        for name, declared in fleet.declared.items():
+            if declared is not None and declared.schedule != "constant":
+                rates = [plan.get("lr", 1.0) * declared.factor((done + k) / self.steps) for k, plan in enumerate(plans)]
+                block[f"at:lr:{name}"] = torch.tensor(rates, dtype=fleet.dtype, device=fleet.device)
         self.filled = done + count
         if self.replay.capture:
             self._keep(block, count)
@@ -119,7 +123,8 @@ class Stepper:
             loss, active = result if isinstance(result, tuple) else (result, None)
             grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
             for name, parameters in trained:
-                self.fleet.optimisers[name].step([next(grads) for _ in parameters], batch.at.get("lr"), active)
+                factor = batch.at.get(f"lr:{name}", batch.at.get("lr"))
+                self.fleet.optimisers[name].step([next(grads) for _ in parameters], factor, active)
             for buffer, values in zip(self.statistics[update], before, strict=True):
                 buffer.copy_(values)
         self.last_loss.copy_(loss.detach())

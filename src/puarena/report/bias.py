@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
     return "\n".join(lines)
 
 
-def _cell(row: dict[str, float]) -> str:
+def _cell(row: Mapping[Any, Any]) -> str:
     return f"{row['mean']:.1f} ({row['gain']:+.1f}: {row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
 
 

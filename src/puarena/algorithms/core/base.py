@@ -25,12 +25,16 @@ from torch import Tensor, nn
 
 from puarena.algorithms.core.hyper import Hyper
 from puarena.algorithms.core.losses import col
+from puarena.algorithms.core.optimiser import Declared
 from puarena.errors import UserError, nearest
 from puarena.random import Draws
 
 
 class Passes(Protocol):
-    """Full passes over the training data in evaluation mode, handed to hooks between steps."""
+    """Full passes over training and validation data in evaluation mode, handed to hooks between steps.
+
+    The validation sets carry no label either: P' has labeled positives, U' unlabeled points.
+    """
 
     def p(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all training positives, ``[runs, n_p]``."""
@@ -38,6 +42,14 @@ class Passes(Protocol):
 
     def u(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all unlabeled training points, ``[runs, n_u]``."""
+        ...
+
+    def val_p(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all validation positives P', ``[runs, n]``."""
+        ...
+
+    def val_u(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all unlabeled validation points U', ``[runs, n]``."""
         ...
 
     def x_p(self, position: Tensor) -> Tensor:
@@ -175,6 +187,8 @@ class Algorithm(nn.Module):
     setting: ClassVar[str] = "either"  # the setting it assumes: "one-sample", "two-sample" or "either"
     needs_prior: ClassVar[bool] = True
     calibrates: ClassVar[bool] = False  # has a calibrated form, registered as "<name>-c"
+    calibration_is: ClassVar[str] = "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
+    forms_mix: ClassVar[bool] = True  # plain and calibrated runs can be rows of one fleet
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
     knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
@@ -185,6 +199,7 @@ class Algorithm(nn.Module):
     phases: ClassVar[tuple[Phase, ...]] = (Phase(),)
     weight_decay: ClassVar[float] = 0.0
     nesterov: ClassVar[bool] = False
+    authors_optimiser: ClassVar[Declared] = None  # what its authors trained it with, where that is known
     cost: ClassVar[float] = 1.0  # time of a step relative to nnPU, for estimates only
     differs: ClassVar[str] = ""  # how it differs from the published code
 
@@ -203,6 +218,7 @@ class Algorithm(nn.Module):
         union = setup.batch_p / (setup.batch_p + setup.batch_u)
         rates = setup.rate.tolist()
         weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, rates, strict=True)]
+        weight = weight if self.calibration_is == "mean" else [0.0] * setup.runs
         self.register_buffer("w", torch.tensor(weight, dtype=like.dtype, device=like.device))
         unknown = set(setup.hyper) - set(self.hypers())
         if unknown:
@@ -290,18 +306,32 @@ class Algorithm(nn.Module):
         """Return the decision threshold ``[runs]`` for the current networks, or None for zero."""
         return None
 
+    def records(self) -> dict[str, Tensor]:
+        """Return what else to store with every record, ``[runs]`` each, under its name: the column ``val_<name>``.
+
+        Read from state alone, the same names every time.
+        """
+        return {}
+
     # -- what algorithms use -----------------------------------------------------------------------------------------
 
     def mean_u(self, g_u: Tensor, g_p: Tensor) -> Tensor:
         """Average over the marginal: ``mean_U`` for a plain run, ``(1-w) mean_U + w mean_P`` for a calibrated one."""
         return torch.lerp(g_u.mean(-1), g_p.mean(-1), self.w)
 
-    def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
-        """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it).
+    def chosen(self, option: str, value: str) -> Tensor:
+        """Return which runs have ``value`` for a named option, as bool ``[runs]``; for ``prepare``, not for steps."""
+        return torch.tensor([choice == value for choice in self._options[option]], device=self.prior.device)
 
+    def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
+        """Return pi or pi-bar per run (algorithms that declare the option ``unlabeled_prior``).
+
+        Pi-bar, the prior inside U, is what a calibrated run is told, and one whose option says so.
         ``exact``: as it was handed over (in float64 by the engine), to count with (``losses.count``).
         """
-        shifted = [choice == "pi-bar" for choice in self._options["unlabeled_prior"]]
+        kinds = self.setup.calibration or ("none",) * self.setup.runs
+        options = self._options["unlabeled_prior"]
+        shifted = [said == "pi-bar" or kind != "none" for said, kind in zip(options, kinds, strict=True)]
         source = self.setup if exact else self
         return torch.where(torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior)
 

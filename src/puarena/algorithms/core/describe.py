@@ -7,8 +7,9 @@ from typing import Any
 from puarena.algorithms.core.entry import Entry
 
 FACTS = (
-    "name", "title", "paper", "base", "variant", "setting", "needs_prior", "calibrated", "calibrated_form", "frame",
-    "supervised", "in_paper", "engine_needs", "objective", "differs", "origin",
+    "name", "title", "paper", "base", "variant", "setting", "needs_prior", "calibrated", "calibrated_form",
+    "calibration_is", "frame", "supervised", "in_paper", "engine_needs", "authors_optimiser", "objective", "differs",
+    "origin",
 )  # fmt: skip
 
 
@@ -31,7 +32,10 @@ def describe(entry: Entry) -> dict[str, Any]:
 def explain(entry: Entry) -> str:
     """Return a method's objective, hyperparameters and differences from the published code as text."""
     lines = [f"{entry.title} ({entry.name})", entry.paper, "", entry.objective.replace("``", ""), ""]
-    if entry.calibrated:
+    if entry.calibrated and entry.calibration_is == "prior":
+        lines += ["Calibrated for one-sample data: it is told the share of positives inside the unlabeled set,"]
+        lines += ["(prior - r) / (1 - r) with r = n_P / (n_P + n_U), where the plain form is told the prior.", ""]
+    elif entry.calibrated:
         weights = "n_P / (n_P + n_U) of the data set, or of the batch with calibration = batch-union"
         lines += [f"Calibrated for one-sample data: mean_U becomes (1-r) mean_U + r mean_P, r = {weights}.", ""]
     needs = "needs" if entry.needs_prior else "does not need"
@@ -40,6 +44,8 @@ def explain(entry: Entry) -> str:
     if entry.calibrated_form:
         lines.append(f"Calibrated form for one-sample data: {entry.calibrated_form}")
     lines.append(f"Phases: {', then '.join(entry.phases)}")
+    if not entry.fits:
+        lines.append(f"Authors' optimiser: {entry.authors_optimiser or 'not known; the protocol trains it as all'}")
     if entry.engine_needs:
         lines.append(f"Engine: {', '.join(entry.engine_needs)}")
     lines += ["", "Hyperparameters" + ("" if entry.hypers else ": none beside learning rate and batch size")]

@@ -9,6 +9,7 @@ from typing import Any
 
 from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.hyper import Hyper
+from puarena.algorithms.core.optimiser import in_words
 
 CALIBRATED, VARIANT = "-c", "@"  # how the name of a form is made; nobody reads a fact back out of a name
 
@@ -27,12 +28,14 @@ class Entry:
     calibrated: bool = False
     variant: str = ""  # "released" for the published code's form
     calibrated_form: str = ""  # the name of its calibrated form
+    calibration_is: str = "mean"  # what calibration changes: the "mean" over U, or the "prior" the method is told
     needs_prior: bool = True
     frame: bool = False  # not a method: what one gets with true labels, or naively
     supervised: bool = False  # is handed true labels
     in_paper: bool = True
     differs: str = ""  # from the published code
 
+    authors_optimiser = ""  # what its authors trained it with, in words
     fits = False  # is it fitted at once, instead of trained by steps?
     minutes_on_images = 0  # of one core for one run on images, where that is long
     cost = 0.0  # of a step relative to nnPU's, for estimates of time
@@ -114,9 +117,14 @@ class AlgorithmEntry(Entry):
         return [name for name, wanted in needs.items() if wanted]
 
     @property
+    def authors_optimiser(self) -> str:  # type: ignore[override]
+        """What its authors trained it with, in words; empty where that is not known."""
+        return in_words(self.cls.authors_optimiser)
+
+    @property
     def shares_fleet_with(self) -> object:
-        """The class: its plain and calibrated runs are rows of the same tensors."""
-        return self.cls
+        """The class: its plain and calibrated runs are rows of the same tensors, unless the two do not mix."""
+        return self.cls if self.cls.forms_mix else (self.cls, self.calibrated)
 
 
 def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
@@ -132,13 +140,15 @@ def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
         "needs_prior": cls.needs_prior,
         "frame": cls.frame,
         "supervised": cls.supervised,
-        "in_paper": cls.in_paper,
+        "calibration_is": cls.calibration_is,
         "differs": cls.differs,
         "cls": cls,
     }
     form = calibrated if cls.calibrates else ""
-    entries = [AlgorithmEntry(plain, cls.title + variant, setting=cls.setting, calibrated_form=form, **facts)]
+    own: dict[str, Any] = {"setting": cls.setting, "calibrated_form": form, "in_paper": cls.in_paper}
+    entries = [AlgorithmEntry(plain, cls.title + variant, **own, **facts)]
     if form:
         title = f"{cls.title}{CALIBRATED}{variant}"
-        entries.append(AlgorithmEntry(form, title, setting="one-sample", calibrated=True, **facts))
+        in_paper = cls.in_paper and cls.calibration_is == "mean"  # the paper has no row told another prior
+        entries.append(AlgorithmEntry(form, title, setting="one-sample", calibrated=True, in_paper=in_paper, **facts))
     return entries

@@ -17,6 +17,7 @@ LARGEST = 10.0  # norm of a run's gradient
 class ReleasedCountLoss(Released, CountLoss):
     """``mean_P l+ - log [Q(m) / (sum_k Q(k) + 1e-6)]``, ``m = int(n prior)``; gradient norm at most 10, NaN skipped."""
 
+    calibrates = False  # the published code has no row told the prior inside U
     cost = 2.4
 
     form: Any = "exact"  # no choice here

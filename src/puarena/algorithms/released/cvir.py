@@ -11,6 +11,7 @@ from puarena.algorithms.released.common import Released
 class ReleasedCVIR(Released, CVIR):
     """``prior mean_P l+ + (1-prior) mean of l- over the kept members of U``."""
 
+    calibrates = False  # the published code has no row told the prior inside U
     differs = "Weights prior and 1 - prior; a batch without kept points trains on the positives."
 
     def risk(self, f_p: Tensor, f_u: Tensor, keep: Tensor) -> Tensor:

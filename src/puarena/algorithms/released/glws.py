@@ -49,6 +49,7 @@ def automaton_posterior(f: Tensor, m: Tensor) -> Tensor:
 class ReleasedGLWS(Released, GLWS):
     """GLWS with the published automaton's targets, which are not the conditional probabilities."""
 
+    calibrates = False  # the published code has no row told the prior inside U
     cost = 6.0
 
     def posterior(self, f_u: Tensor) -> Tensor:

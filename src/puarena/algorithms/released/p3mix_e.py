@@ -5,4 +5,11 @@ from puarena.algorithms.released.common import Released
 
 
 class ReleasedP3MixE(Released, P3MixE):
-    """P3MIX-E, scores ranked by the raw second output."""
+    """P3MIX-E, scores ranked by the raw second output; its teacher averages from the initial weights on."""
+
+    differs = (
+        "The first average of the teacher, of decay 0, is taken at the very beginning, so that the initial weights "
+        "count as one of the networks that are averaged; AUC and PAUC rank by the raw second output."
+    )
+
+    first_update = 1

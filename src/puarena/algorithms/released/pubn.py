@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Passes, Phase, col
+from puarena.algorithms.core.base import Algorithm, Batch, Passes, Phase, col
 from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.pubn import PUbN, quantile
 from puarena.algorithms.released.common import Released
@@ -26,6 +26,8 @@ class ReleasedPUbN(Released, PUbN):
 
     def on_phase(self, phase: Phase, passes: Passes) -> None:
         """There is no switch."""
+
+    on_epoch = Algorithm.on_epoch  # and no first stage
 
     def level(self) -> Tensor:
         """Return the quantile's level: counted in the whole of U, divided by the size of a batch."""

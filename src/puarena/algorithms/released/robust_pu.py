@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import logistic
 from puarena.algorithms.released.common import Released, SecondOutput
 from puarena.algorithms.robust_pu import RobustPU
@@ -14,13 +15,14 @@ class ReleasedRobustPU(Released, RobustPU):
     phases = (Phase("warm-up", (Update("warm_up_loss"),), epochs=10), Phase())
     differs = (
         "Weights of U from the hardness as positives; raw second output; warm-up of 10 epochs, inside the protocol's "
-        "steps, with the clamped nnPU loss; the table's other values, none searched."
+        "steps, with the clamped nnPU loss; the table's other values in configuration 0, its defaults in all others."
     )
 
-    temper_n = Hyper(1.3, "temperature T of the hardness of unlabeled points")
-    alpha_n = Hyper(0.11, "initial threshold for unlabeled points")
-    thr_max = Hyper(1.0, "final threshold")
-    grow = Hyper(5, "episodes until the final threshold")
+    # configuration 0 has the default; the registry draws the other value, always the same, for 1 to 9
+    temper_n = Hyper(1.3, "temperature T of the hardness of unlabeled points", search=Choice((1.0,)))
+    alpha_n = Hyper(0.11, "initial threshold for unlabeled points", search=Choice((0.1,)))
+    thr_max = Hyper(1.0, "final threshold", search=Choice((2.0,)))
+    grow = Hyper(5, "episodes until the final threshold", search=Choice((10,)))
 
     def warm_up_loss(self, batch: Batch) -> Tensor:
         """Return the clamped nnPU loss."""
