@@ -14,6 +14,8 @@ from puarena.bench.bias_toy import directions, thresholds
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
 from puarena.cli import app
+from puarena.errors import UserError
+from puarena.report.bias import verdicts
 from puarena.report.drawing import draw
 from puarena.report.evidence import evidence
 from puarena.report.figures import figures
@@ -124,3 +126,16 @@ def test_the_toy_shows_what_is_lost_and_recovered():
     turned = {row["labelling"]: row for row in directions(4_000, ("scar", "feature(feature=1,strength=3)"))}
     assert abs(turned["scar"]["angle"]) < 12
     assert turned["feature(feature=1,strength=3)"]["angle"] > 40
+
+
+def test_verdicts(folder):
+    table = verdicts(folder, criterion="oa").set_index(["labelling", "method"])
+    assert (table.loc[(slice(None), "pn-naive"), "gain"] == 0).all()
+    assert table.loc[("class", "nnpu-c"), "n"] == 4  # two strengths, two splits
+    assert table.loc[("scar", "nnpu-c"), "fall"] == 0
+    row = table.loc[("class", "nnpu-c")]
+    assert row["gain_low"] <= row["gain"] <= row["gain_high"]
+    result = CliRunner().invoke(app, ["bias", "verdict", str(folder)])
+    assert result.output.startswith("| method | boundary | class | scar |")
+    with pytest.raises(UserError, match="needs results of pn-naive"):
+        verdicts(report.load(folder).filter("algorithm <> 'pn-naive'"))
