@@ -76,7 +76,7 @@ def test_the_figure_and_the_page(folder, tmp_path):
     report.write_page(folder, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Labels that are not given at random" in page
-    assert "boundary(power=10)" in page
+    assert "by boundary(power=10) on digits" in page
     assert "PA is biased here" in page
     assert "Positives close to the negatives are labeled more often" in page
 

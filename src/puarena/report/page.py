@@ -75,12 +75,15 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
     shift = "avg(val_label_strength)" if known else "NULL"
     query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
     shifts: dict[str, list[str]] = {}
+    words: dict[str, str] = {}
     for way, dataset, value in curves.rows(query):
-        shifts.setdefault(way, []).extend([] if value is None else [f"{value:+.2f} on {dataset}"])
-    before = "The labeled lie so many standard deviations to the clearly positive side of all positives: "
+        name = short(way).partition("(")[0]
+        words[name] = meaning(way)
+        shifts.setdefault(name, []).extend([] if value is None else [f"{value:+.2f} by {short(way)} on {dataset}"])
+    before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
     return [
-        {"name": short(way), "meaning": meaning(way), "shift": f"{before}{', '.join(parts)}." if parts else ""}
-        for way, parts in shifts.items()
+        {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
+        for name, parts in shifts.items()
     ]
 
 
