@@ -262,8 +262,8 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
     """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
-    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
-    dataset may lack positives in one case and not in the other, each case has its own fleets.
+    Cases, ways of labelling, splits, configurations and the calibrated form travel together where their shapes agree;
+    in a setting where a dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
@@ -271,7 +271,7 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         network = run.batch_size, run.network, run.precision, run.optimiser
         shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
-        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
+        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
     for members in alike.values():

@@ -299,6 +299,8 @@ def _with_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[Pro
 
 def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]) -> list[ProblemSpec]:
     """Keep the given values of a list where the spec has them all; otherwise put the given list in its place."""
+    if field == "labelling":  # as a spec has them
+        given = tuple(ways.mechanism(way).text for way in given)
     present = {value for problem in problems for value in getattr(problem, field)}
     changed = []
     for problem in problems:

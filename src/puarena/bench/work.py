@@ -25,16 +25,9 @@ from puarena.bench.stop import Stopped
 from puarena.errors import UserError
 from puarena.store import OK, Folder
 
-SHARED = (
-    "batch_size",
-    "steps",
-    "warmup",
-    "record_every",
-    "network",
-    "precision",
-    "optimiser",
-)  # by the runs of a fleet
+SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision", "optimiser")  # by a fleet
 CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "optimiser", "seed")
+BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
 FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
@@ -157,6 +150,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
         "n_u": len(row.data.u_train),
         "version": __version__,
         "torch": str(torch.__version__),
+        **{f"val_{name}": getattr(row.hidden.bias, name) for name in BIAS if row.hidden.bias is not None},
     }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from puarena.bench.run import Outcome
     from puarena.bench.spec import Spec
 
-LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "prior")  # options with commas
+LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "labelling", "prior")  # options with commas
 NUMBERS: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
 
 
@@ -36,6 +36,7 @@ class Experiment:
     settings: opt.Settings = None
     rates: opt.Rates = None
     priors: opt.Priors = None
+    labelling: opt.Labelling = None
     splits: opt.Splits = None
     configs: opt.Configs = None
     steps: opt.Steps = None

@@ -60,6 +60,9 @@ Cases = Annotated[str | None, typer.Option(metavar="1,2", help="these positive-c
 Settings = Annotated[str | None, typer.Option(metavar="S,T", help="how labels are given: one-sample, two-sample")]
 Rates = Annotated[str | None, typer.Option(metavar="0.3,...", help="these positive rates")]
 Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class priors")]
+Labelling = Annotated[
+    str | None, typer.Option(metavar="M,N", help="who among the positives is labeled (see 'bias list')")
+]
 PriorSource = Annotated[
     str | None,
     typer.Option("--prior", metavar="true|estimate:bbe", help="also run everything with an estimated class prior"),
@@ -89,11 +92,11 @@ Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every rando
 
 
 def many(text: str | None, name: str, read: Callable[[str], T]) -> list[T] | None:
-    """The values of a comma-separated option."""
+    """The values of a comma-separated option; commas inside brackets do not separate."""
     if text is None:
         return None
     try:
-        values = [read(part.strip()) for part in text.split(",") if part.strip()]
+        values = [read(part.strip()) for part in re.split(r",(?![^(]*\))", text) if part.strip()]
     except ValueError:
         raise UserError(f"--{name} takes numbers separated by commas, and '{text}' was given") from None
     if not values:

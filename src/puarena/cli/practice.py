@@ -48,6 +48,7 @@ def fit(
     from puarena import plugins
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.portfolio import summary
+    from puarena.practice.scar import warning
     from puarena.practice.scoring import practical
     from puarena.practice.search import PUSearch
 
@@ -71,6 +72,8 @@ def fit(
     for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
         typer.echo(f"note: {text}", err=True)
     clf.save(out)
+    if words := warning(X, marks == 1, setting, clf.prior_):
+        typer.echo(f"warning: {words}", err=True)
     if len(clf.report_) > 1:
         typer.echo(summary(clf.report_))
     share = float((clf.decision_function(X) > 0)[marks == 0].mean())

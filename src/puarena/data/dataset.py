@@ -78,6 +78,7 @@ class DatasetInfo:
     shortfall: float = 0.0
     stored: tuple[int, ...] | None = None  # of one stored example, where that is another
     views: Callable[[], Mapping[str, Views]] = dict  # by profile, "" for any other; called late: views need torch
+    grey: bool = False  # are the features the pixels of a grey image?
     environment: tuple[str, ...] = ()  # variables that change what is read
     order: int = 100  # place in lists
 
@@ -122,6 +123,7 @@ class Dataset:
     shortfall: float = 0.0  # largest tolerated missing fraction of a class's labeled positives (two-sample)
     revision: str = ""
     evaluation: Bytes | None = None  # [n, 3, h, w]
+    grey: bool = False  # are the features the pixels of a grey image?
 
     def __post_init__(self) -> None:
         if (self.train is None) != (self.test is None) or (self.test is None) == (self.test_fraction is None):

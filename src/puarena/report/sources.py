@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from puarena.data.labelling import SCAR
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS, Counts, Criterion, Metric, criterion, default_criteria, metric
 from puarena.report.methods import METHOD
@@ -63,8 +64,13 @@ class Curves:
         usual = list(CRITERIA)
         if given is None and not every:
             profiles = [row[0] for row in self.rows("SELECT DISTINCT profile FROM curves")]
-            usual = default_criteria(profiles[0] if len(profiles) == 1 else "")
+            usual = default_criteria(profiles[0] if len(profiles) == 1 else "", self.biased)
         return _checked([criterion(name) for name in listed(given)], [CRITERIA[name] for name in usual], present)
+
+    @property
+    def biased(self) -> bool:
+        """Are there problems whose labels were not given at random?"""
+        return bool(self.rows(f"SELECT 1 FROM curves WHERE labelling <> '{SCAR}' LIMIT 1"))
 
     def absent(self) -> list[str]:
         """Sentences about the usual criteria that were not stored."""
