@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from practice_tables import EXPECTED, table
 from puarena import PUClassifier, PUSearch, UserError, catalogue, load_model
+from puarena.data.encoding import TableEncoder, TableWarning
 from puarena.practice import network_fit
-from puarena.practice.encoding import TableEncoder, TableWarning
 from puarena.practice.portfolio import summary
 from puarena.priors import PriorWarning
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from puarena.practice.scar import ScarTest, scar_test
 
+_HOMES = {"ScarTest": "scar", "scar_test": "scar"}
 __all__ = ["ScarTest", "scar_test"]
 
 
 def __getattr__(name: str) -> Any:
     """The tests of labelling at random, imported when they are first used."""
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'puarena.practice' has no attribute '{name}'")
-    return getattr(import_module("puarena.practice.scar"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from puarena.data.encoding import TableEncoder
 from puarena.data.tables import LABELINGS, LEAST, give_labels, load_table
 from puarena.errors import UserError, unknown
-from puarena.practice.encoding import TableEncoder
 
 Flags = npt.NDArray[np.bool_]
 METRICS = {"accuracy": True, "auc": True, "f1": True, "brier": False, "prior_error": False, "seconds": False}

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from puarena.data import labelling
-from puarena.practice.encoding import TableEncoder, is_frame
+from puarena.data.encoding import TableEncoder, is_frame
 from puarena.practice.labels import check_weights, read_labels
 from puarena.practice.learners import PUTable
 from puarena.practice.network_fit import SMALLEST

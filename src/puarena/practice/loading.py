@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from puarena import __version__
+from puarena.data.encoding import Column, TableEncoder
 from puarena.errors import UserError
-from puarena.practice.encoding import Column, TableEncoder
 from puarena.practice.estimator import PUClassifier
 from puarena.practice.members import Ensemble
 from puarena.practice.probability import Posterior, Probability

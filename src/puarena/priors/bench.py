@@ -13,9 +13,9 @@ import numpy as np
 
 from puarena import data
 from puarena.data import labelling
+from puarena.data.encoding import TableEncoder
 from puarena.data.tables import TABLES, give_labels, load_table
 from puarena.errors import UserError, unknown
-from puarena.practice.encoding import TableEncoder
 from puarena.priors.sample import Sample
 
 Rows = list[dict[str, Any]]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.data import labelling
+from puarena.data.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, nearest
-from puarena.practice.encoding import TableEncoder, is_frame
 from puarena.practice.labels import read_labels
 from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
