@@ -12,7 +12,8 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.store import COLUMNS
 
 PROBLEM = {"dataset": "d", "case": 1, "setting": "os", "rate": 0.3, "prior": 0.5, "labelling": "scar"}
-USUAL = {"profile": "definition", "prior_source": "true", "prior_used": 0.5, "precision": "float32"}
+USUAL = {"profile": "definition", "prior_source": "true", "prior_used": 0.5}
+USUAL |= {"precision": "float32", "optimiser": "protocol"}
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 RECORD = dict.fromkeys(VALUES, 0.5) | {"split": 0, "config": 0, "run": "r"}
 

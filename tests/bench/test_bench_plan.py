@@ -55,13 +55,14 @@ def test_identities_are_the_same_tomorrow():
     """Resuming depends on it: if this fails on purpose, results folders made before cannot go on."""
     plan = plan_of()
     assert (plan.runs[0].run_id, plan.runs[0].seed) == ("f741153608890410", 7030809277652917679)
-    assert plan.spec.hash() == "12aa207c20592845"
+    assert plan.spec.hash() == "810710a5d17dc0f0"
+    assert plan_of(draws="shared").spec.hash() == "12aa207c20592845"  # the definition's draws until 0.1.0
 
 
 def test_shared_and_per_split_draws():
-    shared = {(run.config, run.lr, run.batch_size) for run in plan_of().runs}
+    shared = {(run.config, run.lr, run.batch_size) for run in plan_of(draws="shared").runs}
     assert len(shared) == 3
-    apart = {(run.split, run.config, run.lr) for run in plan_of(draws="per-split").runs}
+    apart = {(run.split, run.config, run.lr) for run in plan_of().runs}
     assert len({lr for _, config, lr in apart if config == 1}) == 2
     assert {lr for _, config, lr in apart if config == 0} == {1e-3}
 

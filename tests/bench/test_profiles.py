@@ -41,10 +41,13 @@ def test_what_the_profile_changes():
     assert {run.calibration for run in released.runs} == {"batch-union", None}
     assert {run.batch_size for run in definition.runs if run.config == 0} == {128}
     assert {run.batch_size for run in released.runs if run.config == 0} == {64}
-    lr = {(run.split, run.config): run.lr for run in definition.runs}
+    for plan in (definition, released):  # configurations are drawn anew for every split, as the paper says
+        lr = {(run.split, run.config): run.lr for run in plan.runs}
+        assert lr[0, 1] != lr[1, 1]
+        assert lr[0, 0] == lr[1, 0] == 1e-3
+    shared = make_plan(SPEC.override(algorithms=["nnpu-c"], draws="shared"))
+    lr = {(run.split, run.config): run.lr for run in shared.runs}
     assert lr[0, 1] == lr[1, 1]
-    lr = {(run.split, run.config): run.lr for run in released.runs}
-    assert lr[0, 1] != lr[1, 1]
 
 
 def test_data_per_trial_or_per_run():

@@ -86,7 +86,7 @@ def made(address: str, **changes) -> data.DatasetInfo:
 
 
 def test_every_dataset_is_described():
-    assert data.names() == ["digits", "letter", "usps", "cifar10", "imagenette"]
+    assert data.names() == ["digits", "letter", "letter-standardised", "usps", "cifar10", "imagenette"]
     for name in data.names():
         info = data.info(name)
         assert info.name == name

@@ -5,21 +5,24 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
+from math import prod
 from typing import Any
 
-from puarena import catalogue, data, networks
+from puarena import catalogue, data, networks, plugins
 from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import EVERY, FULL_PRECISION, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, PROBLEM_LISTS, PROTOCOL, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
-from puarena.store.identity import digest, file_digest
+from puarena.store.identity import digest
+from puarena.store.planned import PlannedRun
 
+LARGEST = 250_000  # runs of a plan
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
@@ -46,6 +49,7 @@ class RunSpec:
     seed: int
     prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
     precision: str = FULL_PRECISION  # of the network's activations
+    optimiser: str = PROTOCOL  # whose
 
     @property
     def views(self) -> Views:
@@ -62,7 +66,7 @@ class RunSpec:
         """Sixteen hexadecimal digits over all fields."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["problem"] = self.problem.identity()
-        for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION)):
+        for name, only in (("prior_source", TRUE_PRIOR), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[name] == only:  # as it was before there was a choice
                 del content[name]
         # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
@@ -74,6 +78,12 @@ class FleetSpec:
     """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
+    group: str = field(default="", compare=False)  # the fleet it is a part of, as it was planned
+
+    @property
+    def claim(self) -> str:
+        """The name under which whoever trains it claims it: that of the whole, for all its parts."""
+        return self.group or self.fleet_id
 
     @cached_property
     def fleet_id(self) -> str:
@@ -121,6 +131,10 @@ class Plan:
 def make_plan(spec: Spec) -> Plan:
     """Expand a spec into its runs; combinations that make no sense are left out with a note."""
     spec = spec.resolve()
+    count = sum(prod(len(getattr(part, name)) for name in PROBLEM_LISTS) for part in spec.problems)
+    count *= len(spec.algorithms) * spec.splits * spec.configs * len(spec.prior_source)
+    if count > LARGEST:
+        raise UserError(f"the spec asks for {count:,} runs, and {LARGEST:,} is the most; split it up")
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
@@ -209,6 +223,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
             seed=int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1,
             prior_source=prior_source,
             precision=spec.precision if spec.precision in kind.precisions else FULL_PRECISION,
+            optimiser=spec.optimiser if entry.authors_optimiser else PROTOCOL,
         )
 
 
@@ -254,7 +269,8 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
     for run in runs:
         method, problem = catalogue.get(run.algorithm).shares_fleet_with, run.problem
         case = problem.case if labelling.get(problem.setting).may_lack else 0
-        shape = (run.batch_size, run.network, run.precision, run.steps, run.warmup, run.record_every, run.profile)
+        network = run.batch_size, run.network, run.precision, run.optimiser
+        shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
         key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
@@ -265,15 +281,48 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
     return fleets
 
 
+def planned_runs(fleets: Iterable[FleetSpec]) -> tuple[PlannedRun, ...]:
+    """What a results folder keeps of its runs."""
+    return tuple(
+        PlannedRun(
+            run_id=run.run_id,
+            fleet=fleet.fleet_id,
+            dataset=run.problem.dataset,
+            case=run.problem.case,
+            setting=run.problem.setting,
+            rate=run.problem.rate,
+            prior=run.problem.prior or 0.0,
+            labelling=run.problem.labelling,
+            algorithm=run.algorithm,
+            profile=run.profile,
+            prior_source=run.prior_source.removeprefix(ESTIMATE),
+            split=run.split,
+            config=run.config,
+        )
+        for fleet in fleets
+        for run in fleet.runs
+    )
+
+
+def as_planned(runs: Iterable[RunSpec], planned: Iterable[PlannedRun]) -> list[FleetSpec]:
+    """Runs in the fleets that they were planned in, which then may lack some of their runs."""
+    left = {run.run_id: run for run in runs}
+    members: dict[str, list[RunSpec]] = {}
+    for each in planned:
+        if each.run_id in left:
+            members.setdefault(each.fleet, []).append(left.pop(each.run_id))
+    return [FleetSpec(tuple(some), name) for name, some in members.items()]
+
+
 def run_steps(run: RunSpec) -> int:
     """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
     return run.steps + catalogue.get(run.algorithm).extra_stages * run.warmup
 
 
 def plugin_source(entry: Entry, network: type[networks.RunNetwork]) -> str:
-    """A digest of the files that plugins' classes come from; empty for the classes of this package."""
+    """A digest of the files that plugins' classes come from and import beside them; empty for built-in classes."""
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
         foreign.append(inspect.getfile(network))
-    files = list(dict.fromkeys(file_digest(file) for file in foreign))
+    files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
     return files[0] if len(files) == 1 else digest(files) if files else ""

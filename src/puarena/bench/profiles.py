@@ -10,18 +10,16 @@ class Profile:
     """The choices that belong together.
 
     ``variant`` is the form of an algorithm that is run where there is one; ``own_data`` gives every run its
-    own draw of P, U and validation data instead of one per trial; ``criteria`` are the columns of its tables.
-    Views are the datasets' matter, by profile where it makes a difference.
+    own draw of P, U and validation data instead of one per trial. Views are the datasets' matter.
     """
 
     name: str
     meaning: str
     variant: str = ""
     calibration: str = "weighted"
-    draws: str = "shared"
+    draws: str = "per-split"
     default_batch: int | None = None  # of configuration 0, where not the paper's
     own_data: bool = False
-    criteria: tuple[str, ...] = ("pa", "pauc", "oa")
 
 
 PROFILES = {
@@ -34,10 +32,8 @@ PROFILES = {
             "the raw second output for AUC and PAUC, draws of configurations and data per run, mirrored USPS digits",
             variant="released",
             calibration="batch-union",
-            draws="per-split",
             default_batch=64,
             own_data=True,
-            criteria=("pa-released", "pauc", "oa"),
         ),
     )
 }

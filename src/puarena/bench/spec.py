@@ -16,12 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest
-from puarena.store.identity import canonical, digest, file_digest
+from puarena.files import read_yaml
+from puarena.store.identity import canonical, digest
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
+PROTOCOL: Final = "protocol"  # the same optimiser for all
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
 
@@ -45,6 +47,13 @@ class ProblemSpec(BaseModel):
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("dataset")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("a path has a NUL character in it")
+        return value
 
     @field_validator("settings", "labelling")
     @classmethod
@@ -86,6 +95,9 @@ class Spec(BaseModel):
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
+    optimiser: Literal["protocol", "authors"] = Field(
+        default=PROTOCOL, description="the protocol's SGD for all, or what each method's authors trained it with"
+    )
     precision: Literal["float32", "bf16"] = Field(
         default=FULL_PRECISION, description="what activations are computed in, where the network has a choice"
     )
@@ -109,6 +121,13 @@ class Spec(BaseModel):
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("plugins")
+    @classmethod
+    def _paths(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in value for value in values):
+            raise ValueError("a path has a NUL character in it")
+        return values
 
     @field_validator("prior_source")
     @classmethod
@@ -139,7 +158,7 @@ class Spec(BaseModel):
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content = read_yaml(path)
         except FileNotFoundError:
             raise UserError(f"there is no spec file {path}") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -224,18 +243,22 @@ class Spec(BaseModel):
         """Plain values, for JSON."""
         return self.model_dump(mode="json")
 
-    def hash(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute."""
-        from puarena import data
+    def hash(self, revisions: Mapping[str, str] | None = None) -> str:
+        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute.
 
-        content = self.to_dict()
+        ``revisions`` are digests of datasets whose names do not say what they hold.
+        """
+        from puarena import data
+        from puarena import plugins as files
+
+        content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
         for words in ("name", "title", "description"):
             del content[words]
-        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION)):
+        for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))
-        content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
+        content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
         for problem in content["problems"]:
             for field in PROBLEM_LISTS:
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))

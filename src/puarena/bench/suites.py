@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.bench.spec import ProblemSpec, Spec
-from puarena.errors import unknown
+from puarena.errors import UserError, unknown
 
 FRAMES = ("pn-oracle", "pn-naive")  # the upper and the lower frame of every table
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -40,6 +40,13 @@ _SUITES = [
         title="The paper's main tables, tabular half",
         description="Letter and USPS, one-sample, 30% labeled, both cases, 3 splits, 10 configurations, 20,000 steps.",
         problems=TABULAR,
+    ),
+    Spec(
+        name="tabular-standardised",
+        title="Letter with standardised features",
+        description="The Letter half of the suite tabular, with every feature at mean 0 and deviation 1: some "
+        "methods saturate on the raw integers that the paper feeds them.",
+        problems=[ProblemSpec(dataset="letter-standardised", cases=(1, 2))],
     ),
     Spec(
         name="images",
@@ -118,6 +125,8 @@ def load(source: Spec | Mapping[str, Any] | str | Path) -> Spec:
     """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
     if isinstance(source, (Spec, Mapping)):
         return Spec.load(source)
+    if "\0" in str(source):
+        raise UserError("the path of a spec file has a NUL character in it")
     path = Path(source)
     is_file = str(source) not in names() and (path.suffix in {".yaml", ".yml"} or path.is_file())
     return Spec.load(path) if is_file else get(str(source))

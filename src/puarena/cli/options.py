@@ -28,6 +28,26 @@ CheckpointEvery = Annotated[
     typer.Option(metavar="SECONDS", min=0, help="how often a fleet keeps its state, to go on after an interruption"),
 ]
 Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="threads of a process that trains on a CPU (default 1)")]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="who trains: inline, processes, streams, gpus, ray, slurm (default: what pays)"),
+]
+GPUs = Annotated[
+    str | None, typer.Option("--gpus", metavar="all|0,1", help="GPUs of this machine to use, a process each")
+]
+GPUCount = Annotated[str | None, typer.Option("--gpus", metavar="N", help="as if there were so many GPUs")]
+Address = Annotated[str | None, typer.Option(metavar="A", help="of a Ray cluster (default: one on this machine)")]
+GPUsPerFleet = Annotated[float | None, typer.Option(metavar="F", min=0, help="share of a GPU for a fleet")]
+CPUsPerFleet = Annotated[float | None, typer.Option(metavar="N", min=0, help="cores for a fleet")]
+SlurmPartition = Annotated[str | None, typer.Option(metavar="P", help="partition of SLURM jobs")]
+SlurmTime = Annotated[str | None, typer.Option(metavar="4h", help="time limit of SLURM jobs, which then go on anew")]
+SlurmExtra = Annotated[
+    list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="any other parameter, such as account=me")
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="also run again what failed before")]
+For = Annotated[str | None, typer.Option("--for", metavar="2h", help="stop in good order after this time")]
+FleetTimeout = Annotated[str | None, typer.Option(metavar="30m", help="give up a fleet that takes longer")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[
@@ -60,6 +80,9 @@ Precision = Annotated[
     str | None,
     typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
 ]
+Optimiser = Annotated[
+    str | None, typer.Option(metavar="protocol|authors", help="the protocol's SGD, or what a method's authors used")
+]
 Metrics = Annotated[str | None, typer.Option("--metric", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")]
 Criteria = Annotated[
     str | None,
@@ -79,3 +102,16 @@ def many(text: str | None, name: str, read: Callable[[str], T]) -> list[T] | Non
     if not values:
         raise UserError(f"--{name} needs at least one value")
     return values
+
+
+UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: str | None, name: str) -> float | None:
+    """A time such as ``90``, ``90s``, ``30m``, ``2h`` or ``1.5d`` in seconds."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    if match is None or match[2] not in UNITS or float(match[1]) == 0:
+        raise UserError(f"--{name} takes a time such as 90s, 30m or 2h, and '{text}' was given")
+    return float(match[1]) * UNITS[match[2]]

@@ -59,13 +59,17 @@ def stats(
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
     against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
+    rope: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
+    ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
+    """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
     from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against, rope=rope)
     if as_json:
         typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
@@ -100,14 +104,18 @@ def merge(
     overlap: Annotated[
         str, typer.Option(metavar="refuse|first", help="when two folders have different results of one run")
     ] = "refuse",
+    tolerance: Annotated[
+        float, typer.Option(metavar="X", min=0, help="by how much two results of one run may differ to be the same")
+    ] = 1e-6,
 ) -> None:
     """Join the results folders of several people or machines."""
     from puarena.bench.unite import unite
     from puarena.store.merge import merge as join
 
-    done = join(folders, out, unite, overlap)
+    done = join(folders, out, unite, overlap, tolerance)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
-    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several)")
+    same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
+    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
 
 
 def export(

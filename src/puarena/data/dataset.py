@@ -87,6 +87,10 @@ class DatasetInfo:
         """Number of original classes."""
         return len(self.class_names)
 
+    def check_case(self, case: int) -> None:
+        """Refuse a case that there is not."""
+        check_case(self.name, self.cases, case)
+
     def views_of(self, profile: str) -> Views:
         """Return the views that examples are trained and evaluated with."""
         views = self.views()
@@ -142,12 +146,17 @@ class Dataset:
 
     def positive(self, case: int) -> Flags:
         """Return which original classes are positive in ``case``: ``[classes]``."""
-        if case not in self.cases:
-            known = ", ".join(str(number) for number in sorted(self.cases))
-            raise UserError(f"dataset '{self.name}' has no case {case}; choose one of: {known}")
+        check_case(self.name, self.cases, case)
         flags = np.zeros(len(self.class_names), bool)
         flags[list(self.cases[case])] = True
         return flags
+
+
+def check_case(name: str, cases: Mapping[int, tuple[int, ...]], case: int) -> None:
+    """Refuse a case that a dataset does not have."""
+    if case not in cases:
+        known = ", ".join(str(number) for number in sorted(cases))
+        raise UserError(f"dataset '{name}' has no case {case}; choose one of: {known}")
 
 
 def from_info(

@@ -17,7 +17,9 @@ trial while the features are stored once, so they are those of the whole file: n
 
 from __future__ import annotations
 
+import glob
 import warnings
+import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +31,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.data.dataset import Dataset, DatasetInfo
+from puarena.data.packed import check_arrays, check_gzip
 from puarena.data.pu import stratified_test_counts
 from puarena.errors import UserError, nearest, unknown
+from puarena.files import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +71,8 @@ def load(path: Path) -> Dataset:
     spec = read_spec(path)
     files = [path, path.parent / spec.file, *([path.parent / spec.test] if isinstance(spec.test, str) else [])]
     for file in files:
-        if not file.is_file():
-            raise UserError(f"{path}: the file '{file}' does not exist")
+        if "\0" in str(file) or not file.is_file():
+            raise UserError(f"{path}: the file {str(file)!r} does not exist")
     return _load(path.resolve(), tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
 
@@ -92,7 +96,7 @@ def info(path: Path, dataset: Dataset) -> DatasetInfo:
 def read_spec(path: Path) -> OwnSpec:
     """Read and validate the YAML file."""
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = read_yaml(path)
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -220,8 +224,12 @@ def _read_csv(file: Path) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
+            if file.name.lower().endswith(".gz"):
+                check_gzip(file)
             return pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
-    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
+    except UserError:
+        raise
+    except (Exception, RecursionError) as error:  # a damaged file can raise anything
         raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
 
 
@@ -230,9 +238,9 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
     try:
         with duckdb.connect() as connection:
-            return connection.read_parquet(str(file)).df()
-    except (duckdb.Error, OSError) as error:
-        raise UserError(f"'{file}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+            return connection.read_parquet(glob.escape(str(file))).df()
+    except Exception as error:  # a damaged file can raise anything
+        raise UserError(f"'{file}' cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from error
 
 
 def _from_frame(
@@ -281,12 +289,16 @@ def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.floa
     if spec.features is not None and len(spec.features) > 1:
         raise UserError(f"{file}: `features` of an NPZ file is the name of one array, but several were given")
     try:
+        if zipfile.is_zipfile(file):
+            check_arrays(file, (name, spec.label))
         with np.load(file, allow_pickle=False) as arrays:
             for key in (name, spec.label):
                 if key not in arrays.files:
                     raise UserError(f"{file}: there is no array '{key}'{nearest(key, arrays.files)}")
             x, y = arrays[name], arrays[spec.label]
-    except (ValueError, OSError, EOFError, AttributeError) as error:  # AttributeError: a single .npy array
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
         raise UserError(f"'{file}' cannot be read as NPZ: {error}") from error
     if x.dtype.kind not in "biuf":
         raise UserError(f"{file}: array '{name}' holds values of type {x.dtype}, but features must be real numbers")

@@ -22,12 +22,14 @@ class Method:
     profile: str
     prior_source: str
     precision: str
+    optimiser: str
 
     @property
     def unusual(self) -> list[str]:
-        """Where the prior comes from if not from the truth, and a precision that is not the full one."""
+        """Where the prior comes from if not from the truth, a precision that is not the full one, an own optimiser."""
         prior = [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
-        return prior + ([] if self.precision == "float32" else [self.precision])
+        precision = [] if self.precision == "float32" else [self.precision]
+        return prior + precision + ([] if self.optimiser == "protocol" else ["authors' optimiser"])
 
     @property
     def label(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
-from puarena.store import OK
+from puarena.store import OK, Store
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -39,7 +40,10 @@ def write_page(
     by = curves.criteria(criteria)
     tables = table(curves, metrics, criteria, error, algorithms)
     spec = store.spec if store else {}
-    data = gather(curves, tables, select(curves, by), metrics, error, algorithms) if tables else {}
+    data: dict[str, Any] = {}
+    if tables:
+        every = table(curves, curves.metrics(metrics, every=True), criteria, error, algorithms)
+        data = gather(curves, every, select(curves, by), metrics, algorithms)
     write_file(
         path,
         _template().render(
@@ -47,6 +51,8 @@ def write_page(
             description=spec.get("description", ""),
             tables=tables,
             methods=data.get("methods", []),
+            verdict=_verdict(data),
+            first_lines=_first_lines(curves),
             error=ERRORS[error],
             metrics=METRICS,
             criteria={name: CRITERIA[name] for name in by},
@@ -64,6 +70,8 @@ def write_page(
             sources=store.info.get("sources", []) if store else [],
             ways=_ways(curves),
             cautions=cautions(by),
+            written=datetime.now(timezone.utc).date().isoformat(),
+            **_made(store),
             **_facts(curves),
         ),
     )
@@ -85,6 +93,30 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
         {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
         for name, parts in shifts.items()
     ]
+
+
+def _first_lines(curves: Curves) -> list[str]:
+    """What must be said before anything else: which results are missing."""
+    return []
+
+
+def _verdict(data: dict[str, Any]) -> str:
+    """The verdict on all problems by the first metric and criterion, which the page has before its script runs."""
+    for view in data.get("views", {}).values():
+        for standings in view.values():
+            return str(standings["verdict"])
+    return ""
+
+
+def _made(store: Store | None) -> dict[str, str]:
+    """When the results were written, and the commit of the program, where these are known."""
+    if store is None:
+        return {"date": "", "commit": ""}
+    date = str(store.info.get("date", ""))
+    if not date and store.path.is_dir():
+        times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
+        date = datetime.fromtimestamp(max(times), timezone.utc).date().isoformat() if times else ""
+    return {"date": date, "commit": str(store.info.get("commit") or store.info.get("versions", {}).get("commit", ""))}
 
 
 def _facts(curves: Curves) -> dict[str, Any]:

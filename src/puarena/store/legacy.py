@@ -9,7 +9,8 @@ from puarena.store.sql import sql_text
 
 FORMAT = 1
 LACKING = (  # columns that it did not have
-    "base", "calibrated", "variant", "frame", "supervised", "prior_source", "prior_used", "precision", "labelling",
+    "base", "calibrated", "variant", "frame", "supervised", "prior_source", "prior_used", "precision",
+    "labelling", "optimiser",
 )  # fmt: skip
 CALIBRATED = ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")
 RELEASED = (
@@ -40,5 +41,5 @@ def with_facts(table: str) -> str:
         CASE WHEN contains(profile, '+') THEN split_part(profile, '+', 2) ELSE 'true' END AS prior_source,
         coalesce(CAST(json_extract_string(hyper, '$.prior_used') AS DOUBLE), prior) AS prior_used,
         coalesce(json_extract_string(hyper, '$.precision'), 'float32') AS precision,
-        'scar' AS labelling
+        'scar' AS labelling, 'protocol' AS optimiser
         FROM {table})"""

@@ -46,6 +46,7 @@ COLUMNS: dict[str, str] = {
     "batch_size": "INTEGER",
     "network": "VARCHAR",
     "precision": "VARCHAR",
+    "optimiser": "VARCHAR",  # "protocol", or "authors": what the method's own authors used
     "seed": "BIGINT",
     "n_p": "INTEGER",
     "n_u": "INTEGER",
@@ -88,3 +89,5 @@ def check_frame(frame: DataFrame, fleet: str) -> None:
         raise ValueError(f"a shard's columns are wrong: missing {sorted(missing)}, foreign {sorted(foreign)}")
     if set(frame["fleet"]) - {fleet}:
         raise ValueError(f"the shard of fleet {fleet!r} has rows of {sorted(set(frame['fleet']) - {fleet})}")
+    if frame.duplicated(["run", "step"]).any():
+        raise ValueError(f"the shard of fleet {fleet!r} has two rows of one run and step")
