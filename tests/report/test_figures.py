@@ -228,7 +228,7 @@ def test_all_of_them(tmp_path: Path) -> None:
     names = ["overall", "regret-accuracy", "learning-curves-accuracy"]
     names += [f"{name}-accuracy-pa" for name in ("calibration", "ranks", "wins", "time", "profile")]
     assert sorted(path.stem for path in written) == sorted(names)
-    assert list(missing) == ["label-shift"]
+    assert list(missing) == ["label-shift", "bias"]
     few = evidence(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
     missing = {d.figure.name: d.reason for figure in figures() for d in draw(figure, few) if d.chart is None}
     assert set(missing) == {"overall", "calibration", "ranks", "wins", "time", "profile", "label-shift"}

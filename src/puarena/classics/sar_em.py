@@ -53,8 +53,8 @@ class SarEMClassifier(PUWrapper):
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         if weight is not None:
-            raise ValueError("SAR-EM weighs every row itself and takes no sample_weight")
-        labeled = labels.positive
+            raise ValueError("SAR-EM has weights of its own and takes no sample_weight")
+        X, labeled = _dense(X), labels.positive
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, and {self.max_iter!r} was given")
         x_e, s = self._columns(X), labeled.astype(int)
@@ -81,8 +81,8 @@ class SarEMClassifier(PUWrapper):
         """The probability of a label, were the rows positive."""
         return expit(_logits(self.propensity_, self._columns(np.asarray(X, float))))
 
-    def _probability(self, X: Floats) -> Floats:
-        return positive_probability(self.estimator_, X)
+    def _probability(self, X: Any) -> Floats:
+        return positive_probability(self.estimator_, _dense(X))
 
     def _columns(self, X: Floats) -> Floats:
         if self.propensity_features is None:
@@ -133,3 +133,7 @@ def expected_likelihood(f: Floats, g: Floats, labeled: Flags) -> float:
 
 def _logits(model: Any, X: Floats) -> Floats:
     return np.asarray(logit(np.clip(positive_probability(model, X), EDGE, 1 - EDGE)))
+
+
+def _dense(X: Any) -> Floats:
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)

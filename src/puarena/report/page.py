@@ -68,13 +68,31 @@ def write_page(
             js=_text("page.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
-            written=datetime.now(timezone.utc).date().isoformat(),
-            **_made(store),
             ways=_ways(curves),
             cautions=cautions(by),
+            written=datetime.now(timezone.utc).date().isoformat(),
+            **_made(store),
             **_facts(curves),
         ),
     )
+
+
+def _ways(curves: Curves) -> list[dict[str, str]]:
+    """The mechanisms of problems whose labels are not given at random, in words, and how strong they came out."""
+    known = "val_label_strength" in curves.columns
+    shift = "avg(val_label_strength)" if known else "NULL"
+    query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
+    shifts: dict[str, list[str]] = {}
+    words: dict[str, str] = {}
+    for way, dataset, value in curves.rows(query):
+        name = short(way).partition("(")[0]
+        words[name] = meaning(way)
+        shifts.setdefault(name, []).extend([] if value is None else [f"{value:+.2f} by {short(way)} on {dataset}"])
+    before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
+    return [
+        {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
+        for name, parts in shifts.items()
+    ]
 
 
 def _first_lines(curves: Curves) -> list[str]:
@@ -99,24 +117,6 @@ def _made(store: Store | None) -> dict[str, str]:
         times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
         date = datetime.fromtimestamp(max(times), timezone.utc).date().isoformat() if times else ""
     return {"date": date, "commit": str(store.info.get("commit") or store.info.get("versions", {}).get("commit", ""))}
-
-
-def _ways(curves: Curves) -> list[dict[str, str]]:
-    """The mechanisms of problems whose labels are not given at random, in words, and how strong they came out."""
-    known = "val_label_strength" in curves.columns
-    shift = "avg(val_label_strength)" if known else "NULL"
-    query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
-    shifts: dict[str, list[str]] = {}
-    words: dict[str, str] = {}
-    for way, dataset, value in curves.rows(query):
-        name = short(way).partition("(")[0]
-        words[name] = meaning(way)
-        shifts.setdefault(name, []).extend([] if value is None else [f"{value:+.2f} by {short(way)} on {dataset}"])
-    before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
-    return [
-        {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
-        for name, parts in shifts.items()
-    ]
 
 
 def _facts(curves: Curves) -> dict[str, Any]:
