@@ -113,6 +113,7 @@ def killed(folder: Path, times: int, chance: random.Random, single: bool) -> Non
                     victim = chance.choice(workers)
                     (os.kill if single else os.killpg)(victim, signal.SIGKILL)
                     done += 1
+                    print(f"  {done} killed", flush=True)
                 until = time.monotonic() + chance.uniform(1, 8)
             time.sleep(0.02)
         process.wait()
@@ -207,39 +208,41 @@ def race(folder: Path, times: int) -> None:
 
 
 def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
-    """A local Ray of three nodes; nodes are killed and added at random."""
+    """A local Ray of three nodes; nodes are killed and added at random during so many small fleets."""
     import ray
     from ray.cluster_utils import Cluster
 
-    small = SPEC.override(steps=200, warmup=50, configs=3)
+    small = SPEC.override(steps=200, warmup=50, configs=max(1, fleets // 20))
     puarena.run(small, folder / "whole", device="cpu", workers=1, max_runs=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-    changes, over = [0], threading.Event()
 
-    def disturb() -> None:
-        while not over.wait(chance.uniform(10, 25)):
-            cluster.remove_node(nodes.pop(chance.randrange(len(nodes))), allow_graceful=False)
-            changes[0] += 1
-            if over.wait(chance.uniform(1, 5)):
-                return
-            nodes.append(cluster.add_node(num_cpus=1))
+    class Disturb(Progress):
+        """Kills and adds nodes in between; Ray does so only from the main thread."""
 
-    thread = threading.Thread(target=disturb, daemon=True)
-    thread.start()
-    began = time.monotonic()
-    how = {"device": "cpu", "engine": "ray", "max_runs": 1, "checkpoint_every": 1}
+        changes, due = 0, time.monotonic() + 10
+
+        def news(self, fleet: Any, done: int) -> None:
+            super().news(fleet, done)
+            if time.monotonic() > self.due:
+                if len(nodes) == 3:
+                    cluster.remove_node(nodes.pop(chance.randrange(3)), allow_graceful=False)
+                    self.changes += 1
+                else:
+                    nodes.append(cluster.add_node(num_cpus=1))
+                self.due = time.monotonic() + chance.uniform(2, 10)
+
+    began, disturb = time.monotonic(), Disturb()
+    how = {"device": "cpu", "engine": "ray", "max_runs": 1, "checkpoint_every": 1, "progress": disturb}
     outcome = puarena.run(small, folder / "out", **how)
-    over.set()
-    thread.join()
     ray.shutdown()
     cluster.shutdown()
     stored, seconds = len(open_store(folder / "out").shards()), time.monotonic() - began
     print(
-        f"{stored} fleets in {seconds:.0f} s with {changes[0]} nodes "
+        f"{stored} fleets in {seconds:.0f} s with {disturb.changes} nodes "
         f"killed and replaced; {compare(folder / 'out', folder / 'whole')}; {len(outcome.failures)} failed"
     )
 
