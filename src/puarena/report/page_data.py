@@ -25,7 +25,7 @@ from puarena.report.views import views
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CURVE_VALUES = 200_000  # numbers in all learning curves of a page together: about a megabyte
+CURVE_VALUES = 120_000  # numbers in all learning curves of a page together: about half a megabyte
 KEYS = (*GROUP, "split", "config")
 
 

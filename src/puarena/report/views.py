@@ -76,15 +76,16 @@ def _view(
 ) -> dict[str, Any]:
     """What the page shows of one choice of problems."""
     record = METRICS[metric]
+    digits = record.decimals + 1  # enough to draw with; texts say the numbers
     means = everyone.dropna(axis=1).mean() if len(everyone) else everyone.mean()
     rows: dict[int, list[Any]] = {
-        labels[str(name)]: [round(float(mean), 4), f"{mean:.{record.decimals}f}"] for name, mean in means.items()
+        labels[str(name)]: [round(float(mean), digits), f"{mean:.{record.decimals}f}"] for name, mean in means.items()
     }
     competing = problem_means(splits)[[item.algorithm for item in found.items]]
     mean_rank = ranks(competing, record.higher).mean()
     all_ranks = [item.rank for item in found.items]
     for item in found.items:
         own = [f"{mean_rank[item.algorithm]:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
-        rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, 4), round(item.high, 4)]
+        rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, digits), round(item.high, digits)]
     best = labels[found.items[0].algorithm] if found.items else -1
     return {"verdict": verdict(found, metric), "unit": found.unit, "best": best, "rows": rows}

@@ -150,7 +150,7 @@ const position = (value, [low, high]) => `${Math.max(0, Math.min(100, (100 * (va
 function axisOf(list, best) {
   const means = list.filter((line) => line.mean !== null).map((line) => line.mean).sort((a, b) => a - b);
   if (!best) return [0, 1];
-  const far = 3 * Math.abs(best.mean - means[means.length >> 1]) || Infinity;
+  const far = 1.5 * Math.abs(best.mean - means[means.length >> 1]) || Infinity;
   const [low, high] = [Math.max(means[0], best.mean - far), Math.min(means.at(-1), best.mean + far)];
   const room = (high - low || 1) / 25;
   return [low - room, high + room];
