@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from puarena.bench import executors, suites
 from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended
-from puarena.bench.plan import group, make_plan
+from puarena.bench.plan import RunSpec, group, make_plan
 from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
@@ -55,6 +55,7 @@ def run(
     capture: bool = True,
     checkpoint_every: float = EVERY,
     engine: str | None = None,
+    only: Callable[[RunSpec], bool] | None = None,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
@@ -62,7 +63,7 @@ def run(
     ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet; ``workers`` is
     the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every ``checkpoint_every``
     seconds a fleet keeps its state in ``out``; after an interruption it goes on from there. ``engine`` names an
-    executor (None: what pays on the device).
+    executor (None: what pays on the device). Of the missing runs ``only`` some can be wanted; the others stay missing.
     """
     device = choose_device(device)
     if not checkpoint_every >= 0:
@@ -72,7 +73,7 @@ def run(
     source.check()
     store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())
     stored = store.done_runs()
-    missing = [run for run in plan.runs if run.run_id not in stored]
+    missing = [run for run in plan.runs if run.run_id not in stored and (only is None or only(run))]
     source.estimate_priors(missing)
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
