@@ -59,7 +59,7 @@ class Reproduction:
     @property
     def verdict(self) -> str:
         """Whether it came out the same, in a few sentences."""
-        computed = f"{self.runs} runs of {self.algorithm}"
+        computed = f"{self.runs} {'run' if self.runs == 1 else 'runs'} of {self.algorithm}"
         if self.identical:
             return f"The same to the last bit: {computed}, {self.records} published records."
         outside = sum(not agrees(line) for line in self.cells.values())
@@ -149,10 +149,10 @@ def _compared(store: Store, again: Store, name: str, planned: list[RunSpec], spl
         differs = " OR ".join(f"a.{sql_name(column)} IS DISTINCT FROM b.{sql_name(column)}" for column in values)
         before.create_view("before_rows")
         after.create_view("after_rows")
-        records, different = con.execute(
-            f"SELECT count(*), count(*) FILTER (WHERE {differs}) "
-            "FROM before_rows AS a JOIN after_rows AS b USING (run, step)"
-        ).fetchall()[0]
+        ((records, equal),) = con.execute(
+            f"SELECT count(*), count(*) FILTER (WHERE b.run IS NOT NULL AND NOT ({differs})) "
+            "FROM before_rows AS a LEFT JOIN after_rows AS b USING (run, step)"
+        ).fetchall()
         devices = tuple(
             ", ".join(row[0] for row in ask(each, "SELECT DISTINCT device FROM curves ORDER BY ALL").fetchall())
             for each in (before, after)
@@ -169,7 +169,7 @@ def _compared(store: Store, again: Store, name: str, planned: list[RunSpec], spl
     if not cells:
         raise UserError(f"the published results have no numbers of {name} on these problems")
     ours, theirs = devices
-    return Reproduction(name, len(names), len(known), records, records - different, (ours, theirs), cells)
+    return Reproduction(name, len(names), len(known), records, equal, (ours, theirs), cells)
 
 
 def _rows(store: Store, name: str, planned: list[RunSpec], split: int | None, con: Any) -> DuckDBPyRelation:

@@ -6,7 +6,9 @@ newest. Community rows stand on the page beside ours, and in a CSV of their own.
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ from puarena.community.publish import check_files
 from puarena.community.submit import check_submission
 from puarena.errors import UserError
 from puarena.files import cannot_write, write_file
+from puarena.report.agreement import MORE
 from puarena.report.beside import beside
+from puarena.report.compare import NEEDED
 from puarena.report.page import write_page
 from puarena.report.sources import opened
 from puarena.store import Summary
@@ -77,10 +81,7 @@ def _board(name: str, summary: Path, sent: list[tuple[Path, dict[str, Any]]], ou
     numbers = summary.with_suffix(".csv").read_text(encoding="utf-8")
     texts = {f"{suite}.csv": numbers, f"{suite}.json": summary.with_suffix(".json").read_text(encoding="utf-8")}
     if fitting:
-        rows = [(folder / NUMBERS).read_text(encoding="utf-8").splitlines() for folder, _ in fitting]
-        texts[f"{suite}-{COMMUNITY}.csv"] = (
-            "\n".join([rows[0][0], *(line for part in rows for line in part[1:])]) + "\n"
-        )
+        texts[f"{suite}-{COMMUNITY}.csv"] = _together(fitting)
     for file, text in texts.items():
         write_file(target / file, text)
     stores = [Summary(folder / "summary.parquet") for folder, _ in fitting]
@@ -90,6 +91,17 @@ def _board(name: str, summary: Path, sent: list[tuple[Path, dict[str, Any]]], ou
         for file in (*texts, f"{suite}.html", f"{suite}.parquet"):
             shutil.copyfile(target / file, out / file)
     return Board(f"{version}/{suite}", card, tuple(str(theirs["name"]) for _, theirs in fitting))
+
+
+def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
+    """The numbers of all submissions, and whose they are."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, (*NEEDED, *MORE, "submission"), lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for folder, card in sent:
+        lines = (folder / NUMBERS).read_text(encoding="utf-8").splitlines()
+        writer.writerows({**row, "submission": card["name"]} for row in csv.DictReader(lines))
+    return text.getvalue()
 
 
 def _index(boards: list[Board]) -> str:
