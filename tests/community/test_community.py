@@ -327,6 +327,8 @@ def test_commands():
     assert command_of(suites.get("tabular").override(profile="released").resolve()) == (
         "puarena run tabular --profile released"
     )
+    more = suites.get("tabular").override(algorithms=["all", "cvir-c"])
+    assert command_of(more.resolve()) == "puarena run tabular --algorithms all,cvir-c"
     changed = suites.get("tabular").override(splits=10, datasets=["usps"], cases=[1], algorithms=["upu"])
     assert command_of(changed.resolve()) == (
         "puarena run tabular --splits 10 --datasets usps --cases 1 --algorithms upu"

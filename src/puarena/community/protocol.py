@@ -9,7 +9,7 @@ from typing import Any
 from puarena import data
 from puarena.bench import suites
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import PROBLEM_LISTS, Spec, is_path
+from puarena.bench.spec import ALL, PROBLEM_LISTS, Spec, is_path
 from puarena.bench.unite import PROTOCOL
 from puarena.errors import UserError
 
@@ -82,7 +82,9 @@ def command_of(spec: Spec) -> str | None:
             ours, theirs = _values(spec, key), _values(suite, key)
             if set(ours) != set(theirs):
                 filters[key] = ours
-        for methods in ({}, {"algorithms": spec.algorithms}):
+        usual = suite.override(**chosen).resolve().algorithms
+        more = (ALL, *(method for method in spec.algorithms if method not in usual))
+        for methods in ({}, {"algorithms": more}, {"algorithms": spec.algorithms}):
             candidate = suite.override(**chosen, **filters, **methods, plugins=spec.plugins)
             if candidate.resolve().hash() == spec.resolve().hash():
                 words = [f"--{key} {value}" for key, value in chosen.items()]
