@@ -1,4 +1,4 @@
-"""The figures of docs/replication.md, from the published summaries alone: seconds, no training.
+"""The figures of docs/replication.md, from the published summaries: seconds, a toy aside no training.
 
     python benchmarks/replication.py            the effects, each with n and an interval
     python benchmarks/replication.py --tables   both profiles and the published numbers side by side, in Markdown
@@ -64,6 +64,22 @@ def four_rows(profile: str) -> None:
         print(f"{profile}: the four calibrated rows on {dataset} case {case}: {words}")
 
 
+def one_algorithm() -> None:
+    """Train the four rows as released with one seed on one made-up problem: do their curves differ?"""
+    from puarena.contract import toy_problem
+    from puarena.fleet import FleetConfig, Row, train
+
+    for prior in (0.5, 0.3):
+        x, data, hidden = toy_problem(prior)
+        config = FleetConfig(batch_size=32, steps=200, record_every=50)
+        rows = [Row(f"{name}-c@released", data, hidden, 7, 0.01, 0.9, {}, "batch-union") for name in FOUR]
+        values = [train([row], config, x).values for row in rows]
+        for name, curve in zip(FOUR[1:], values[1:], strict=True):
+            gaps = {k: np.abs(curve[k] - values[0][k]).max() for k in ("loss", "test_accuracy", "test_auc")}
+            words = ", ".join(f"{key} {gap:.1g}" for key, gap in gaps.items())
+            print(f"one seed, prior {prior}: {name}-c@released differs from upu-c@released at most by {words}")
+
+
 def published_effects() -> None:
     """The same in the published tables of Letter and USPS, Case 1."""
     numbers = {(k[0].dataset, *k[1:]): v[0] for k, v in read_published().items() if k[0].dataset in ("letter", "usps")}
@@ -127,3 +143,4 @@ if __name__ == "__main__":
         for name in PROFILES:
             effects(name)
             four_rows(name)
+        one_algorithm()

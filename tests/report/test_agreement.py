@@ -1,0 +1,45 @@
+"""Which cells agree with published numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from puarena.report.agreement import agreement, agrees
+from puarena.report.compare import Line, compare, read_published
+from puarena.report.methods import METHOD, Method
+from results import facts, records
+
+PLAIN = Method(**({name: facts("nnpu").get(name, "") for name in METHOD} | {"precision": "float32"}))
+
+
+@pytest.mark.parametrize(
+    "difference, ours, published, same",
+    [
+        (1.99, 0.0, 0.0, True),  # within two points, whatever the errors
+        (2.01, 0.0, 0.0, False),
+        (2.01, math.nan, math.nan, False),  # an error that is not known counts as none
+        (4.9, 1.0, 1.3, True),  # 3 * 1.64
+        (5.0, 1.0, 1.3, False),
+        (-4.9, 1.0, 1.3, True),
+    ],
+)
+def test_two_points_or_three_combined_errors(difference, ours, published, same):
+    assert agrees(Line(PLAIN, 80 + difference, ours, 3, 80.0, published)) is same
+
+
+def test_cells_outside_are_named():
+    found = {key[1]: value[0] for key, value in read_published().items() if _is_letter(key)}
+    values = {name: mean / 100 for name, mean in found.items()} | {"vpu": found["vpu"] / 100 + 0.3}
+    together = agreement(compare(records(values, dataset="letter", case=1), metrics="accuracy", criteria="pa"))
+    assert (together.cells, together.within) == (len(found), len(found) - 1)
+    (cell,) = together.outside
+    assert cell.words.startswith("letter, case 1: vpu, Accuracy by PA: ")
+    assert cell.words.endswith("(+30.00)")
+    assert f"{len(found) - 1} of {len(found)} cells" in together.words
+
+
+def _is_letter(key) -> bool:
+    problem, _, calibrated, metric, criterion = key
+    return (problem.dataset, calibrated, metric, criterion) == ("letter", False, "accuracy", "pa")
