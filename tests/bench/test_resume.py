@@ -353,7 +353,7 @@ def test_fleets_of_other_sizes(tmp_path, whole):
     go(tmp_path, 2)
     (large,) = states(tmp_path)
     content = large.read_bytes()
-    told = go(tmp_path, 2, max_runs=2)
+    told = go(tmp_path, 2, fleet_size=2)
     assert "has 4 runs, and a fleet may have 2" in told.said[0]
     (small,) = states(tmp_path)
     large.write_bytes(content)

@@ -13,7 +13,7 @@ from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended
 from puarena.bench.plan import group, make_plan
-from puarena.bench.progress import Progress
+from puarena.bench.progress import Progress, progress_of
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
@@ -49,8 +49,8 @@ def run(
     out: str | Path,
     device: str = "auto",
     data: str | Path | None = None,
-    progress: Progress | None = None,
-    max_runs: int | None = None,
+    progress: Progress | bool = True,
+    fleet_size: int | None = None,
     workers: int | None = None,
     capture: bool = True,
     checkpoint_every: float = EVERY,
@@ -59,11 +59,18 @@ def run(
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
     A fleet that breaks off is noted with its reason and the others go on; call again to try the missing runs again.
-    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet; ``workers`` is
+    ``data`` is a folder that already has the datasets' files; ``fleet_size`` caps the runs of one fleet; ``workers`` is
     the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every ``checkpoint_every``
     seconds a fleet keeps its state in ``out``; after an interruption it goes on from there. ``engine`` names an
-    executor (None: what pays on the device).
+    executor (None: what pays on the device). ``progress``: True shows it on stderr, False shows nothing, and an object
+    of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
+
+    The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
+    failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for
+    ``puarena.table`` and ``puarena.load``.
     """
+    if not isinstance(out, (str, Path)) or not str(out):
+        raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
     device = choose_device(device)
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
@@ -77,10 +84,10 @@ def run(
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
     job = Job(source, store, device, states, capture)
-    with progress or Progress() as live, Beacon(store.path) as live.beacon:
-        resumed = interrupted_fleets(store, missing, states, max_runs, live.say)
+    with progress_of(progress) as live, Beacon(store.path) as live.beacon:
+        resumed = interrupted_fleets(store, missing, states, fleet_size, live.say)
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
-        fleets = [*resumed, *group([run for run in missing if run.run_id not in in_resumed], max_runs, device)]
+        fleets = [*resumed, *group([run for run in missing if run.run_id not in in_resumed], fleet_size, device)]
         executor = executors.choose(device, workers, fleets, engine)
         live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
         for fleet, done in resumed.items():
@@ -97,7 +104,7 @@ def run(
     if store.states():  # of fleets that were halved
         stored = store.done_runs()
         left = [run for run in missing if run.run_id not in stored]
-        interrupted_fleets(store, left, states, max_runs, say=lambda text: None)
+        interrupted_fleets(store, left, states, fleet_size, say=lambda text: None)
     return outcome
 
 

@@ -6,21 +6,23 @@ a :class:`~puarena.errors.UserError` that names the key and the nearest right on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import canonical, digest, file_digest
+from puarena.yaml_files import read_yaml
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
+OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` may fix besides an algorithm's own
 FULL_PRECISION: Final = "float32"
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
@@ -113,13 +115,17 @@ class Spec(BaseModel):
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        from puarena.priors import METHODS
+        return tuple(dict.fromkeys(map(source_of_prior, values)))
 
-        known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
-        for value in values:
-            if value not in known:
-                raise ValueError(f"'{value}' is no source of the prior{nearest(value, known)}")
-        return tuple(dict.fromkeys(values))
+    @field_validator("hyper")
+    @classmethod
+    def _sensible(cls, values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for algorithm, fixed in values.items():
+            for name, value in fixed.items():
+                wrong = wrong_optimiser(name, value) if name in OPTIMISER else wrong_kind(value)
+                if wrong:
+                    raise ValueError(f"{name} of {algorithm} {wrong}, and {value!r} was given")
+        return values
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -133,7 +139,11 @@ class Spec(BaseModel):
         if isinstance(source, Spec):
             return source
         if isinstance(source, Mapping):
-            return cls(**source)
+            return cls(**{str(key): value for key, value in source.items()})
+        if not isinstance(source, (str, Path)):
+            raise UserError(
+                f"an experiment is the name of a suite, a YAML file, a dictionary or a Spec, and {source!r} is none"
+            )
         from puarena.bench import suites
 
         if isinstance(source, str) and source in suites.names():
@@ -147,18 +157,10 @@ class Spec(BaseModel):
     def from_yaml(cls, path: str | Path) -> Spec:
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"there is no spec file {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"the spec file {path} cannot be read: {error}") from None
-        except yaml.YAMLError as error:
-            raise UserError(f"the spec file {path} is not YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(content, dict):
-            raise UserError(f"the spec file {path} must hold keys and values such as 'problems:' and 'algorithms:'")
-        content = {"name": path.stem, **{str(key): value for key, value in content.items()}}
-        return cls(**content)._beside(path.parent)
+        content = read_yaml(path, "spec file")
+        if "file" in content and "problems" not in content:
+            raise UserError(f"{path} describes a dataset; try 'puarena run demo --datasets {path}'")
+        return cls(**{"name": path.stem, **content})._beside(path.parent)
 
     def _beside(self, folder: Path) -> Spec:
         """The same spec with its relative paths taken from ``folder``."""
@@ -190,20 +192,38 @@ class Spec(BaseModel):
         """
         problems = list(self.problems)
         if datasets is not None:
-            problems = _with_datasets(problems, list(datasets))
+            problems = _with_datasets(problems, [str(dataset) for dataset in _listed(datasets)])
         for field in PROBLEM_LISTS:
             given = values.pop(field, None)
             if given is not None:
+                given = _listed(given)
+                if field == "settings":
+                    given = [ways.get(value).code for value in given]
                 problems = _with_values(problems, field, tuple(given))
         changes = {key: value for key, value in values.items() if value is not None}
         added = [str(plugin) for plugin in plugins]
         if algorithms is not None:
-            changes["algorithms"] = tuple(algorithms)
+            changes["algorithms"] = tuple(_listed(algorithms))
         elif added and ALL not in self.algorithms:
             changes["algorithms"] = (*self.algorithms, *plugin_names(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
-        return Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+        changed = Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+        if changed == self or {"title", "description"} & changes.keys():
+            return changed
+        return changed.model_copy(update={"title": "", "description": changed.summary()})  # its words were the suite's
+
+    def summary(self) -> str:
+        """What is run, in a sentence."""
+        names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
+        rates = sorted({rate for problem in self.problems for rate in problem.rates})
+        settings = dict.fromkeys(ways.get(code).title for problem in self.problems for code in problem.settings)
+        methods = "every algorithm" if ALL in self.algorithms else enumerated(self.algorithms)
+        labeled = enumerated([f"{100 * rate:g}%" for rate in rates])
+        return (
+            f"{methods[0].upper()}{methods[1:]} on {enumerated(names)}, {enumerated(settings)}, {labeled} labeled: "
+            f"{counted(self.splits, 'split')}, {counted(self.configs, 'configuration')}, {self.steps:,} steps."
+        )
 
     def resolve(self) -> Spec:
         """The spec with ``all`` and the profile's choices spelled out, plugins loaded and every name looked up."""
@@ -216,8 +236,16 @@ class Spec(BaseModel):
         for name in self.algorithms:
             names += [*paper, *own] if name == ALL else [name]
         names = [catalogue.form(name, profile.variant) if profile.variant else name for name in names]
-        for name in {*names, *self.hyper} - {EVERY}:
-            catalogue.get(name)
+        for name in (*names, *self.hyper):
+            fixed = self.hyper.get(name, {})
+            if name != EVERY:
+                check_hyper(catalogue.get(name), fixed)
+            for value in fixed.keys() - set(OPTIMISER) if name == EVERY else ():
+                raise unknown("hyperparameter of every algorithm", value, OPTIMISER)
+        if own:
+            from puarena.quick_check import check_quickly
+
+            check_quickly(name for name in own if name in names)
         for problem in self.problems:
             data.info(problem.dataset)
         if self.network is not None:
@@ -267,6 +295,72 @@ def plugin_names(paths: Iterable[str]) -> list[str]:
     from puarena import plugins
 
     return [name for path in paths for name in plugins.load(path)]
+
+
+def source_of_prior(text: str) -> str:
+    """``true``, or ``estimate:METHOD``; ``estimate`` alone, or a method alone, mean the same as everywhere else."""
+    import inspect
+
+    from puarena.priors import METHODS, estimate_prior
+
+    usual = inspect.signature(estimate_prior).parameters["method"].default
+    plain = text.strip().lower()
+    method = usual if plain in ("estimate", ESTIMATE) else plain
+    name = f"{ESTIMATE}{method}" if method in METHODS else plain
+    known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
+    if name not in known:
+        raise UserError(f"'{text}' is no source of the prior{nearest(text, known)}")
+    return name
+
+
+def wrong_kind(value: Any) -> str:
+    """What is wrong with any fixed value; nothing if nothing is."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return "must be a number or a word"
+    return "" if isinstance(value, str) or math.isfinite(value) else "must be finite"
+
+
+def wrong_optimiser(name: str, value: Any) -> str:
+    """What is wrong with a learning rate, batch size or momentum; nothing if nothing is."""
+    if isinstance(value, str) or wrong_kind(value):
+        return "must be a finite number"
+    if name == "batch_size":
+        return "" if value >= 1 and float(value).is_integer() else "must be a whole number of 1 or more"
+    if name == "lr":
+        return "" if value > 0 else "must be above 0"
+    return "" if 0 <= value < 1 else "must be at least 0 and below 1"
+
+
+def check_hyper(entry: Any, fixed: Mapping[str, Any]) -> None:
+    """Values fixed in the spec must be of the kind the algorithm declares: word, whole number, sign."""
+    for name, value in fixed.items():
+        if name in OPTIMISER:
+            continue
+        if name not in entry.hypers:
+            raise unknown(f"hyperparameter of {entry.name}", name, [*entry.hypers, *OPTIMISER])
+        hyper, what = entry.hypers[name], f"{name} of {entry.name}"
+        if hyper.choices:
+            if value not in hyper.choices:
+                raise UserError(f"{what} is '{value}'{nearest(str(value), hyper.choices)}")
+            continue
+        if isinstance(value, str):
+            raise UserError(f"{what} must be a number, and {value!r} was given")
+        if isinstance(hyper.default, int) and not float(value).is_integer():
+            raise UserError(f"{what} must be a whole number, and {value!r} was given")
+        least = min([hyper.default, *(v for v in getattr(hyper.search, "values", ()) if not isinstance(v, str))])
+        if least >= 0 and value < 0:
+            raise UserError(f"{what} must not be negative, and {value!r} was given")
+
+
+def enumerated(names: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 split``, ``3 splits``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(value: Any) -> Any:

@@ -129,7 +129,7 @@ def run(
     """Run what is missing of an experiment, and nothing else."""
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
-    how = {"device": device, "data": data, "workers": workers, "max_runs": fleet_size, "capture": capture == "auto"}
+    how = {"device": device, "data": data, "workers": workers, "fleet_size": fleet_size, "capture": capture == "auto"}
     outcome = run_spec(experiment.spec(), out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
     typer.echo(f"results in {out}; next: puarena report {out}")
     raise typer.Exit(1 if outcome.failures else 0)
@@ -161,10 +161,9 @@ def say_notes(notes: Iterable[str]) -> None:
 def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
     from puarena.bench import run as bench
-    from puarena.bench.progress import for_terminal
 
     try:
-        outcome = bench.run(spec, out, progress=for_terminal(), **how)
+        outcome = bench.run(spec, out, **how)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; finished fleets and last states are kept in {out}: run {again} to go on", err=True)
         raise typer.Exit(130) from None

@@ -18,24 +18,24 @@ trial while the features are stored once, so they are those of the whole file: n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.data.dataset import Dataset, DatasetInfo
 from puarena.data.pu import stratified_test_counts
 from puarena.errors import UserError, nearest, unknown
+from puarena.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Label = bool | int | float | str
+TRUTH = {True: ("yes", "true", "on", "y", "t"), False: ("no", "false", "off", "n", "f")}  # as YAML and people write it
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -91,14 +91,7 @@ def info(path: Path, dataset: Dataset) -> DatasetInfo:
 
 def read_spec(path: Path) -> OwnSpec:
     """Read and validate the YAML file."""
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, Mapping):
-        raise UserError(f"'{path}' must hold keys and values such as `file: table.csv`, but it holds {content!r}")
+    content = read_yaml(path, "dataset file")
     for key in content:
         if key not in OwnSpec.model_fields:
             raise UserError(f"{path}: {unknown('key', str(key), OwnSpec.model_fields)}")
@@ -160,7 +153,8 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
     for case, positive in ({1: spec.positive or []} if spec.cases is None else spec.cases).items():
         known = []
         for value in positive:
-            if (name := _label_text(value)) not in class_names:
+            name = _as_in_file(value, class_names)
+            if name not in class_names:
                 hint = " (text such as yes, no, on, off needs quotes in YAML)" if isinstance(value, bool) else ""
                 raise UserError(f"{path}: {unknown('positive label', name, class_names)}{hint}")
             known.append(class_names.index(name))
@@ -172,6 +166,15 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
     if not cases:
         raise UserError(f"{path}: `cases` is empty; name the positive labels of at least one case")
     return cases
+
+
+def _as_in_file(value: Label, class_names: tuple[str, ...]) -> str:
+    """A label of the YAML file as the table spells it: ``yes`` without quotes is a truth value in YAML."""
+    name = _label_text(value)
+    if isinstance(value, bool) and name not in class_names:
+        meant = [label for label in class_names if label.lower() in TRUTH[value]]
+        return meant[0] if len(meant) == 1 else name
+    return name
 
 
 def _pool_prior(path: Path, case: int, positive: tuple[int, ...], pool: npt.NDArray[Any], balanced: bool) -> float:
@@ -286,6 +289,8 @@ def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.floa
                 if key not in arrays.files:
                     raise UserError(f"{file}: there is no array '{key}'{nearest(key, arrays.files)}")
             x, y = arrays[name], arrays[spec.label]
+    except UserError:
+        raise
     except (ValueError, OSError, EOFError, AttributeError) as error:  # AttributeError: a single .npy array
         raise UserError(f"'{file}' cannot be read as NPZ: {error}") from error
     if x.dtype.kind not in "biuf":

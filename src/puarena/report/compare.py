@@ -96,6 +96,8 @@ def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, flo
             if missing:
                 raise UserError(f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}")
             return {_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader}
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"cannot read '{file}' ({(error.strerror or str(error)).lower()})") from None
     except UnicodeDecodeError:

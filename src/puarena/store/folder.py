@@ -200,6 +200,8 @@ def _read_info(path: Path) -> dict[str, Any]:
         if not file.is_file():
             raise UserError(f"'{path}' is not a results folder of puarena: it has no spec.json")
         info = json.loads(file.read_text(encoding="utf-8"))
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"cannot read '{file}' ({reason(error)})") from error
     except ValueError as error:

@@ -7,7 +7,6 @@ and a thread each use two cores fully.
 from __future__ import annotations
 
 import heapq
-import multiprocessing
 import os
 import queue
 import signal
@@ -21,6 +20,7 @@ import torch
 
 from puarena.bench.executors.base import Ended, Executor, News, longest_first
 from puarena.bench.executors.orphan import end_with_parent
+from puarena.bench.executors.spawning import WorkerContext
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job
 
@@ -54,7 +54,7 @@ class Processes(Executor):
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Train fleets, the longest first; every process prepares the job once."""
-        context = multiprocessing.get_context("spawn")
+        context = WorkerContext()
         known = {fleet.fleet_id: fleet for fleet in fleets}
         server = SyncManager(ctx=context)
         server.start(end_with_parent)
