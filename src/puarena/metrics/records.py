@@ -54,6 +54,8 @@ class Record:
 class Metric(Record):
     """A test metric. ``needs``: the ``decision`` (positive at or above zero) or the ``score`` (which ranks)."""
 
+    chance: Callable[[float], float] | None = None  # what the best constant answer gets, of the class prior
+
     @property
     def column(self) -> str:
         """The column of the store."""
