@@ -3,6 +3,7 @@
 ORDER = (
     "pn-oracle", "pn-naive", "upu", "nnpu", "nnpu-ga", "nnpu-ss", "pusb", "pubn", "vpu", "pan", "cvir", "dist-pu",
     "p3mix-e", "p3mix-c", "lbe", "count-loss", "robust-pu", "holistic-pu", "pue", "glws",
+    "tedn", "pulda", "self-pu", "imb-pu", "pu-auc",  # not in them
 )  # fmt: skip
 
 

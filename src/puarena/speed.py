@@ -24,8 +24,8 @@ import torch
 
 import puarena
 from puarena import algorithms, data, fleet
-from puarena.bench.duration import Shape, synthetic
 from puarena.errors import UserError
+from puarena.fleet.synthetic import Shape, synthetic
 
 SHAPES = {16: Shape((16,), 3900, 9100, 2000, 64, "mlp"), 256: Shape((256,), 1200, 2800, 2000, 64, "mlp")}
 ROUNDS = 3

@@ -240,7 +240,7 @@ def test_an_epoch_is_recorded_when_it_is_complete(warmup, records):
     f = Fleet(rows("holistic-pu", 2, data, hidden), replace(SHORT, warmup=warmup, steps=2, record_every=100), x)
     assert f.algorithm.setup.epoch == 24
     f.train()
-    assert int(f.algorithm.records) == records
+    assert int(f.algorithm.n_records) == records
     assert bool(f.algorithm.pseudo.any()) == (records >= 2)
 
 

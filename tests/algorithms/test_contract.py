@@ -1,4 +1,4 @@
-"""Every registered algorithm keeps the contract; a class that breaks a promise is caught.
+"""Every algorithm trained by steps keeps the contract, in every form; what breaks a promise is caught by that promise.
 
 On a GPU machine ``make test-gpu`` runs the same checks there.
 """
@@ -6,96 +6,124 @@ On a GPU machine ``make test-gpu`` runs the same checks there.
 from dataclasses import replace
 
 import pytest
-import torch
+from defective import ALSO_BROKEN, DEFECTS, Sound
+from typer.testing import CliRunner
 
 import goldens
 from puarena import algorithms, contract
-from puarena.algorithms import Algorithm, logistic
 from puarena.algorithms.core import registry
+from puarena.cli import app
 
 CONFIG = replace(contract.CONFIG, device=goldens.DEVICE)
 
 
 @pytest.mark.parametrize("check", contract.CHECKS)
-@pytest.mark.parametrize("name", algorithms.names("puarena"))
+@pytest.mark.parametrize("name", [*algorithms.names("puarena"), *algorithms.names("released")])
 def test_contract(name, check):
     contract.CHECKS[check](name, CONFIG)
 
 
-class _Base(Algorithm):
-    title = paper = "a defect"
-
-    def objective(self, f_p, f_u):
-        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+def test_every_form_is_among_them():
+    names = algorithms.names("puarena") + algorithms.names("released")
+    assert {"nnpu", "nnpu-c", "nnpu@released", "nnpu-c@released"} <= set(names)
 
 
-class _Leaks(_Base):
-    def objective(self, f_p, f_u):
-        return super().objective(f_p, f_u) + f_u.mean() ** 2
+@pytest.fixture
+def register(monkeypatch):
+    """Register a class as a plugin's, for one test."""
+
+    def as_plugin(cls):
+        monkeypatch.setitem(registry._plugins, "defect", registry.entries_of(cls, "plugin")[0])
+        return "defect"
+
+    return as_plugin
 
 
-class _Looks(_Base):
-    def objective(self, f_p, f_u):
-        value = super().objective(f_p, f_u)
-        return value * 2 if value.sum() > 1 else value
-
-
-class _Masks(_Base):
-    def objective(self, f_p, f_u):
-        return super().objective(f_p, f_u) + f_u[f_u > 0].sum()
-
-
-class _Unlearns(_Base):
-    def objective(self, f_p, f_u):
-        return -super().objective(f_p, f_u).clamp_max(3)
-
-
-class _Forgets(_Base):
-    def after_step(self, batch):
-        self.total = batch.x.sum()
-
-
-class _Counts(_Base):
-    def prepare(self):
-        self.epochs = 0
-
-    def on_epoch(self, phase, epoch, passes):
-        self.epochs += 1
-
-    def schedule(self, phase, step, steps, epoch):
-        return {"lr": 1 / (1 + self.epochs)}
-
-
-class _UsesGlobalRandomness(_Base):
-    def objective(self, f_p, f_u):
-        return super().objective(f_p, f_u) * torch.rand(1, device=f_u.device)
-
-
-class _Breaks(_Base):
-    def objective(self, f_p, f_u):
-        return super().objective(f_p, f_u) / (f_u.shape[-1] - 37)
+def test_every_promise_has_a_defect():
+    assert set(DEFECTS) == set(contract.CHECKS)
 
 
 @pytest.mark.parametrize(
-    "cls, check",
-    [
-        (_Leaks, "keeps rows apart"),
-        (_Looks, "steps without looking"),
-        (_Masks, "steps without looking"),
-        (_Unlearns, "learns"),
-        (_Forgets, "registers its state"),
-        (_Counts, "resumes"),
-        (_UsesGlobalRandomness, "repeats"),
-        (_Breaks, "takes any batch size"),
-    ],
+    "promise, cls, words", [(promise, cls, words) for promise, of in DEFECTS.items() for cls, words in of.items()]
 )
-def test_defects_are_caught(cls, check, monkeypatch):
-    monkeypatch.setitem(registry._plugins, "defect", registry.entries_of(cls, "plugin")[0])
-    with pytest.raises(contract.ContractError):
-        contract.CHECKS[check]("defect", CONFIG)
+def test_defects_are_caught_by_the_promise_they_break(promise, cls, words, register):
+    name = register(cls)
+    with pytest.raises(contract.ContractError, match=words):
+        contract.CHECKS[promise](name, CONFIG)
+    others = contract.CHECKS.keys() - {promise, "learns"}  # a defect may well teach nothing, and learning takes time
+    broken = {other for other in others if _breaks(other, name)}
+    assert broken == ALSO_BROKEN.get(cls, set())
 
 
-def test_the_smallest_algorithm_keeps_the_contract(monkeypatch):
-    monkeypatch.setitem(registry._plugins, "small", registry.entries_of(_Base, "plugin")[0])
-    for check in contract.CHECKS.values():
-        check("small", CONFIG)
+def _breaks(promise, name):
+    try:
+        contract.CHECKS[promise](name, CONFIG)
+    except contract.ContractError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("promise", contract.CHECKS)
+def test_the_smallest_algorithm_keeps_the_contract(promise, register):
+    contract.CHECKS[promise](register(Sound), CONFIG)
+
+
+def test_a_frame_may_see_labels(register):
+    frame = type("Frame", (next(iter(DEFECTS["ignores hidden labels"])),), {"frame": True})
+    contract.CHECKS["ignores hidden labels"](register(frame), CONFIG)
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+from puarena.algorithms import Algorithm, logistic
+
+class {name}(Algorithm):
+    name = title = paper = "{name}"
+    {attributes}
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + self.mean_u(logistic(f_u, -1), logistic(f_p, -1)){more}
+"""
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Only the two promises that these tests are about."""
+    few = {name: contract.CHECKS[name] for name in ("survives no positives in u", "ignores hidden labels")}
+    monkeypatch.setattr(contract, "CHECKS", few)
+
+
+def _check(tmp_path, name, attributes, more=""):
+    file = tmp_path / f"{name}.py"
+    file.write_text(PLUGIN.format(name=name, attributes=attributes, more=more))
+    return CliRunner().invoke(app, ["check", str(file)])
+
+
+@pytest.mark.usefixtures("quick")
+def test_check_fails_a_competitor_that_sees_labels(tmp_path):
+    result = _check(tmp_path, "sees", "supervised = True")
+    assert result.exit_code == 2
+    assert "sees: BROKEN ignores hidden labels: it is handed the true labels" in result.output
+    assert "1 promise(s) of the contract do not hold" in result.output
+
+
+@pytest.mark.usefixtures("quick")
+def test_check_passes_a_frame_that_sees_labels(tmp_path):
+    result = _check(tmp_path, "framed", "supervised = frame = True")
+    assert (result.exit_code, result.output.count("ok")) == (0, 2)
+
+
+@pytest.mark.usefixtures("quick")
+def test_check_looks_at_the_calibrated_form_too(tmp_path):
+    result = _check(tmp_path, "half", "calibrates = True", " * (1 + 0 / (self.w == 0))")
+    assert result.exit_code == 2
+    lines = result.output.splitlines()
+    verdicts = [line.split()[:2] for line in lines[:4]]
+    assert verdicts == [["half:", "ok"]] * 2 + [["half-c:", "BROKEN"], ["half-c:", "ok"]]
+
+
+def test_check_of_a_name_that_has_no_steps():
+    result = CliRunner().invoke(app, ["check", "spies"])
+    assert result.exit_code == 2
+    assert "'spies' is fitted at once; the contract is about algorithms that are trained by steps" in result.output

@@ -291,5 +291,5 @@ def test_epochs_and_records():
                     algorithm.on_epoch(FIRST, step // algorithm.setup.epoch, passes)
                 algorithm.steps_done += 1
             algorithm.on_phase(MAIN, passes)
-            assert int(algorithm.records) == want["records"]
+            assert int(algorithm.n_records) == want["records"]
             assert not algorithm.pseudo.any()  # all trends are equal

@@ -65,7 +65,7 @@ def test_an_unknown_name_is_one_sentence(values, words):
 
 def test_unknown_suite_and_file(tmp_path):
     with pytest.raises(UserError, match="unknown suite 'tabula'; did you mean 'tabular'"):
-        Spec.load("tabula")
+        suites.load("tabula")
     with pytest.raises(UserError, match="there is no spec file"):
         Spec.load(tmp_path / "none.yaml")
     for text in ("problems: [", "just words", "- a"):

@@ -58,7 +58,7 @@ class HolisticPU(Algorithm):
     a: nn.Module
     teacher: nn.Module
     steps_done: Tensor  # of phase 1
-    records: Tensor
+    n_records: Tensor
     score: Tensor  # [runs, n_u]: latest record, float64
     trend: Tensor  # [runs, n_u]: sum of the trend's terms so far, float64
     pseudo: Tensor  # [runs, n_u]
@@ -67,7 +67,7 @@ class HolisticPU(Algorithm):
         """Start the teacher from the first network; no record, no pseudo label yet."""
         self.teacher = frozen_copy(self.a)
         shape = self.setup.runs, self.setup.n_u
-        for name in ("steps_done", "records"):
+        for name in ("steps_done", "n_records"):
             self.state(name, self.prior.new_zeros((), dtype=torch.int64))
         for name in ("score", "trend"):
             self.state(name, self.prior.new_zeros(shape, dtype=torch.float64))
@@ -99,9 +99,9 @@ class HolisticPU(Algorithm):
 
     def record(self, score: Tensor) -> None:
         """Take the teacher's scores of all unlabeled points into the trends."""
-        self.trend += trend_terms(self.score, score) * (self.records > 0)
+        self.trend += trend_terms(self.score, score) * (self.n_records > 0)
         self.score.copy_(score)
-        self.records += 1
+        self.n_records += 1
 
     # -- the switch, and phase 2 -------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class HolisticPU(Algorithm):
         done = int(self.steps_done)
         if done > 0 and done % self.setup.epoch == 0:
             self.record(torch.sigmoid(passes.u(self.teacher).double()))
-        trend = self.trend / (self.records - 1).clamp_min(1)
+        trend = self.trend / (self.n_records - 1).clamp_min(1)
         self.pseudo.copy_(trend > col(break_of_trends(trend)))
 
     def pseudo_risk(self, f_p_w: Tensor, f_u_w: Tensor, f_u_s: Tensor, pseudo: Tensor, ramp: Tensor) -> Tensor:

@@ -6,12 +6,36 @@ Kato, Teshima, Honda: Learning from positive and unlabeled data with a selection
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Passes, col
+from puarena.algorithms.core.base import Algorithm, Batch, Passes, col
 from puarena.algorithms.core.losses import count
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
-class PUSB(AscentStep):
+class MarginalQuantile(Algorithm):
+    """Mixin: the decision threshold with a share ``prior`` of a marginal training sample at or above it."""
+
+    rank_u: Tensor
+    rank_all: Tensor
+
+    def prepare(self) -> None:
+        """Count how many members of U, and of P and U together, lie below the threshold."""
+        n_p, n_u = self.setup.n_p, self.setup.n_u
+        self.state("rank_u", count(1 - self.setup.prior, n_u))
+        self.state("rank_all", count(1 - self.setup.prior, n_p + n_u))
+
+    @staticmethod
+    def order_statistic(scores: Tensor, rank: Tensor) -> Tensor:
+        """Return the score with ``rank`` (``[runs]``) others below it."""
+        return scores.sort(-1).values.gather(-1, col(rank.clamp_max(scores.shape[-1] - 1))).squeeze(-1)
+
+    def threshold(self, passes: Passes) -> Tensor:
+        """Return the quantile of a marginal sample: U in the two-sample setting, P and U in the one-sample setting."""
+        f_p, f_u = passes.p(self.f), passes.u(self.f)
+        of_union = self.order_statistic(torch.cat([f_p, f_u], -1), self.rank_all)
+        return torch.where(self.one_sample, of_union, self.order_statistic(f_u, self.rank_u))
+
+
+class PUSB(MarginalQuantile, AscentStep):
     """The nnPU-GA step; positive iff ``f >= t``, where a share ``prior`` of a marginal training sample has ``f >= t``.
 
     Labeling may favour the more positive instances: then the learned score has the right order, but not the right zero.
@@ -25,26 +49,6 @@ class PUSB(AscentStep):
         "that its AUC is the balanced accuracy. The authors take the quantile on the test inputs."
     )
 
-    rank_u: Tensor
-    rank_all: Tensor
-
-    def prepare(self) -> None:
-        """Count how many members of U, and of P and U together, lie below the threshold."""
-        n_p, n_u = self.setup.n_p, self.setup.n_u
-        self.state("rank_u", count(1 - self.setup.prior, n_u))
-        self.state("rank_all", count(1 - self.setup.prior, n_p + n_u))
-
     def loss(self, batch: Batch) -> Tensor:
         """Take the step of nnPU-GA."""
         return self.ascent(*batch.split(self.f(batch.x)))
-
-    @staticmethod
-    def order_statistic(scores: Tensor, rank: Tensor) -> Tensor:
-        """Return the score with ``rank`` (``[runs]``) others below it."""
-        return scores.sort(-1).values.gather(-1, col(rank.clamp_max(scores.shape[-1] - 1))).squeeze(-1)
-
-    def threshold(self, passes: Passes) -> Tensor:
-        """Return the quantile of a marginal sample: U in the two-sample setting, P and U in the one-sample setting."""
-        f_p, f_u = passes.p(self.f), passes.u(self.f)
-        of_union = self.order_statistic(torch.cat([f_p, f_u], -1), self.rank_all)
-        return torch.where(self.one_sample, of_union, self.order_statistic(f_u, self.rank_u))

@@ -39,7 +39,7 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
     d = row.data
     labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
     with threadpool_limits(1):
-        model = entry.make(row.seed).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
+        model = entry.make(row.seed, d.prior).fit(dataset.table(np.concatenate([d.p_train, d.u_train])), labels)
         # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
         tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
         decisions = (model.decision_function(x) - 1e-12 for x in tables)

@@ -7,7 +7,7 @@ network, so a few runs and small batches are measured there, and the rest is in 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,45 +18,13 @@ from puarena import fleet as engine
 from puarena.bench import executors
 from puarena.bench.device import choose_device
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
-from puarena.bench.spec import FULL_PRECISION
-from puarena.data import HiddenLabels, PUData, Views, labelling
+from puarena.fleet.synthetic import Shape, pixels, synthetic
 
 BUDGET = 2.5  # seconds for all probes together
 PROBED = {"cpu": 12, "cuda": 256}  # runs in a probe of tables, at most; more cost in proportion on a CPU
 SEGMENT = {"cpu": 1, "cuda": 10}  # steps from record to record in a probe on images
 PASS = 1 / 3  # of what a training step costs per example: evaluation has no backward pass
-PROBE = "nnpu"  # whose step has cost 1
 WRITING = 0.05  # seconds to store one fleet
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What decides the time of a step and of a record."""
-
-    features: tuple[int, ...]  # of one example as networks see it
-    n_p: int
-    n_u: int
-    test: int
-    batch_size: int
-    network: str
-    precision: str = FULL_PRECISION
-    views: Views = field(default_factory=Views)
-    stored: tuple[int, ...] | None = None  # of one stored example, where that is another
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What is probed apart: the other sizes only change how long a record takes."""
-        return self.features, self.batch_size, self.network, self.precision, self.views
-
-    @property
-    def image(self) -> bool:
-        """Are these images?"""
-        return len(self.features) > 1
-
-    @property
-    def evaluated(self) -> int:
-        """Examples that pass through the network for a record."""
-        return self.n_p // 10 + self.n_u // 10 + self.test
 
 
 @dataclass(frozen=True)
@@ -130,7 +98,7 @@ def reduced(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
 def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
     """Train synthetic data of this shape for a moment."""
     features, rows = synthetic(shape, runs)
-    evaluation = None if shape.stored is None else _pixels(len(features), shape.features)
+    evaluation = None if shape.stored is None else pixels(len(features), shape.features)
 
     def timed(steps: int, every: int) -> tuple[float, float]:
         """Seconds to set up, and from record to record."""
@@ -164,28 +132,3 @@ def probe(shape: Shape, runs: int, device: str, budget: float) -> Speed:
         torch.set_num_threads(threads)
     step = max((many - one) / (count - 1), 0.2 * many / count)
     return Speed(start, step, max(one - step, 0.0), runs, shape)
-
-
-def _pixels(n: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Random images."""
-    return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
-
-
-def synthetic(shape: Shape, runs: int) -> tuple[np.ndarray, list[engine.Row]]:
-    """Random features and rows whose index sets have the sizes of the real ones."""
-    rng = np.random.default_rng(0)
-    val_p, val_u = shape.n_p // 10, shape.n_u // 10
-    total = shape.n_p + shape.n_u + shape.test
-    if shape.image:
-        features = _pixels(total, shape.stored or shape.features)
-    else:
-        features = rng.standard_normal((total, *shape.features), dtype=np.float32)
-    rows = []
-    for seed in range(runs):
-        parts = np.split(rng.permutation(total), np.cumsum([val_p, shape.n_p - val_p, val_u, shape.n_u - val_u]))
-        p_val, p_train, u_val, u_train, test = parts
-        rate = shape.n_p / (shape.n_p + shape.n_u)
-        pu = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labelling.get(labelling.DEFAULT))
-        labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
-        rows.append(engine.Row(PROBE, pu, HiddenLabels(*labels), seed))
-    return features, rows

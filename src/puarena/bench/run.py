@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from puarena.bench import executors
+from puarena.bench import executors, suites
 from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended
@@ -74,7 +74,7 @@ def run(
     device = choose_device(device)
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
-    plan = make_plan(Spec.load(spec))
+    plan = make_plan(suites.load(spec))
     source = DataSource(plan, data)
     source.check()
     store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())

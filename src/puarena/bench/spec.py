@@ -135,7 +135,7 @@ class Spec(BaseModel):
 
     @classmethod
     def load(cls, source: Spec | Mapping[str, Any] | str | Path) -> Spec:
-        """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
+        """A spec from a spec, a dictionary, or the path of a YAML file; ``suites.load`` knows suites by name, too."""
         if isinstance(source, Spec):
             return source
         if isinstance(source, Mapping):
@@ -144,14 +144,7 @@ class Spec(BaseModel):
             raise UserError(
                 f"an experiment is the name of a suite, a YAML file, a dictionary or a Spec, and {source!r} is none"
             )
-        from puarena.bench import suites
-
-        if isinstance(source, str) and source in suites.names():
-            return suites.get(source)
-        path = Path(source)
-        if path.suffix in {".yaml", ".yml"} or path.is_file():
-            return cls.from_yaml(path)
-        raise unknown("suite", str(source), suites.names())
+        return cls.from_yaml(source)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Spec:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from puarena.bench.spec import ProblemSpec, Spec
 from puarena.errors import unknown
 
@@ -71,3 +75,12 @@ def get(name: str) -> Spec:
         if suite.name == name:
             return suite
     raise unknown("suite", name, names())
+
+
+def load(source: Spec | Mapping[str, Any] | str | Path) -> Spec:
+    """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
+    if not isinstance(source, (str, Path)):
+        return Spec.load(source)
+    path = Path(source)
+    is_file = str(source) not in names() and (path.suffix in {".yaml", ".yml"} or path.is_file())
+    return Spec.load(path) if is_file else get(str(source))

@@ -9,14 +9,22 @@ _HOMES = {
     "BaggingPUClassifier": "bagging",
     "BiasedClassifier": "biased",
     "ElkanNotoClassifier": "elkan_noto",
+    "PUExtraTreesClassifier": "puet",
     "SpiesClassifier": "spies",
 }
-__all__ = ["BaggingPUClassifier", "BiasedClassifier", "ElkanNotoClassifier", "SpiesClassifier"]
+__all__ = [
+    "BaggingPUClassifier",
+    "BiasedClassifier",
+    "ElkanNotoClassifier",
+    "PUExtraTreesClassifier",
+    "SpiesClassifier",
+]
 
 if TYPE_CHECKING:
     from puarena.classics.bagging import BaggingPUClassifier
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
+    from puarena.classics.puet import PUExtraTreesClassifier
     from puarena.classics.spies import SpiesClassifier
 
 

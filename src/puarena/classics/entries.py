@@ -20,16 +20,25 @@ class ClassicEntry(Entry):
 
     fits = True
 
-    def make(self, seed: int) -> Any:
-        """An unfitted estimator."""
-        return getattr(classics, self.estimator)(**self.options, random_state=seed % 2**31)
+    def make(self, seed: int, prior: float | None = None) -> Any:
+        """An unfitted estimator; ``prior`` is for one that needs it."""
+        known = {"prior": prior} if self.needs_prior and prior is not None else {}
+        return getattr(classics, self.estimator)(**self.options, **known, random_state=seed % 2**31)
 
 
 def _classic(name: str, title: str, estimator: str, paper: str, objective: str, **more: Any) -> ClassicEntry:
     facts: dict[str, Any] = {"base": name, "origin": "classic", "setting": "one-sample", "needs_prior": False}
-    return ClassicEntry(name, title, paper, objective=objective, in_paper=False, estimator=estimator, **facts, **more)
+    return ClassicEntry(name, title, paper, objective=objective, in_paper=False, estimator=estimator, **facts | more)
 
 
+_PUET = (
+    "Wilton, Koay, Ko, Xu, Ye: Positive-unlabeled learning using random forests via recursive greedy risk "
+    "minimization, NeurIPS 2022"
+)
+_PUET_DIFFERS = (
+    "Cuts are uniform between a node's lowest and highest value, where the authors' keep away from its outermost gaps; "
+    "trees rank by their mean posterior, where the authors have votes only; the calibrated form is ours."
+)
 _ELKAN_NOTO = "Elkan, Noto: Learning classifiers from only positive and unlabeled data, KDD 2008"
 CLASSICS: dict[str, ClassicEntry] = {
     entry.name: entry
@@ -72,6 +81,33 @@ CLASSICS: dict[str, ClassicEntry] = {
             "BiasedClassifier",
             "Lee, Liu: Learning with positive and unlabeled examples using weighted logistic regression, ICML 2003",
             "Logistic regression of P against U, both sides with the same total weight.",
+        ),
+        _classic(
+            "puet",
+            "PUET",
+            "PUExtraTreesClassifier",
+            _PUET,
+            "100 extremely randomised trees whose splits minimise ``sum of 4 W v (1-v)`` over the children, "
+            "``v = W_p / W``, ``W_p = prior p/n_P``, ``W = u/n_U``; a node with v > 1 is pure.",
+            options={"setting": "two-sample"},
+            setting="two-sample",
+            needs_prior=True,
+            calibrated_form="puet-c",
+            differs=_PUET_DIFFERS,
+            minutes_on_images=10,
+        ),
+        _classic(
+            "puet-c",
+            "PUET-c",
+            "PUExtraTreesClassifier",
+            _PUET,
+            "PUET with ``W = (p+u)/(n_P+n_U)``: the marginal sample is P and U together.",
+            options={"setting": "one-sample"},
+            base="puet",
+            needs_prior=True,
+            calibrated=True,
+            differs=_PUET_DIFFERS,
+            minutes_on_images=10,
         ),
     )
 }

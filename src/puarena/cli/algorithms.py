@@ -45,11 +45,15 @@ def check(
     ],
     device: opt.Device = "cpu",
 ) -> None:
-    """Check that an algorithm keeps the contract every algorithm of the benchmark keeps."""
-    from puarena import algorithms, contract, plugins
+    """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
+    from puarena import catalogue, contract, plugins
     from puarena.bench.device import choose_device
 
-    names = plugins.load(target) if target.endswith(".py") else [algorithms.get(target).name]
+    names = plugins.load(target) if target.endswith(".py") else [catalogue.get(target).name]
+    if not names:
+        raise UserError(f"'{target}' defines no algorithm; there is nothing to check")
+    if catalogue.get(names[0]).fits:
+        raise UserError(f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps")
     broken = 0
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         broken += problem is not None

@@ -47,7 +47,8 @@ class Experiment:
 
     def spec(self) -> Spec:
         """The spec that is named, with the options applied."""
-        from puarena.bench.spec import TRUE_PRIOR, Spec
+        from puarena.bench import suites
+        from puarena.bench.spec import TRUE_PRIOR
 
         changes = asdict(self)
         for name in LISTS:
@@ -55,7 +56,7 @@ class Experiment:
         source, plugins, priors = (changes.pop(name) for name in ("source", "plugin", "prior"))
         if priors is not None:  # an estimated prior is run next to the true one
             changes["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *priors)))
-        return Spec.load(source).override(plugins=[str(path) for path in plugins or ()], **changes)
+        return suites.load(source).override(plugins=[str(path) for path in plugins or ()], **changes)
 
 
 def on_experiment(command: Callable[..., None]) -> Callable[..., None]:

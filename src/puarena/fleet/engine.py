@@ -43,7 +43,11 @@ def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
         if phase.extra:
             steps = config.warmup
         else:
-            steps = inside if phase.epochs is None else min(inside, phase.epochs * algorithm.setup.epoch)
+            steps = inside
+            if phase.epochs is not None:
+                steps = min(inside, phase.epochs * algorithm.setup.epoch)
+            elif phase.share is not None:
+                steps = min(inside, round(phase.share * config.steps))
             inside -= steps
         if steps > 0:
             stretches.append(Stretch(phase, start, steps))
@@ -119,7 +123,9 @@ class Fleet:
             label_test=self._hidden("test"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
-        self.passes = TrainingPasses(self.inputs, self.p_train, self.u_train, self._partners)
+        self.passes = TrainingPasses(
+            self.inputs, self.p_train, self.u_train, self.held.p_val, self.held.u_val, self._partners
+        )
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
         self.best = Best(self.algorithm, config.keep) if config.keep else None

@@ -47,5 +47,6 @@ def record(algorithm: Algorithm, inputs: Inputs, held: Held, passes: TrainingPas
             decision, score = outputs(held.test)
             values.update(metrics.test_metrics(decision, score, held.label_test))
             decisions.append(decision)
+        values.update({f"val_{name}": value.double() for name, value in algorithm.records().items()})
         values["finite"] = torch.isfinite(torch.cat(decisions, -1)).all(-1).double()
     return values

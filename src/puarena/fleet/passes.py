@@ -66,10 +66,12 @@ def over(inputs: Inputs, index: Tensor, function: Callable[[Tensor], tuple[Tenso
 
 
 class TrainingPasses:
-    """Logits of whole training sets, for hooks between steps."""
+    """Logits of whole training and validation sets, for hooks between steps."""
 
-    def __init__(self, inputs: Inputs, p_train: Tensor, u_train: Tensor, partners: Callable[[Tensor], Tensor]) -> None:
-        self.inputs, self.p_train, self.u_train, self.partners = inputs, p_train, u_train, partners
+    def __init__(self, inputs: Inputs, p_train: Tensor, u_train: Tensor, p_val: Tensor, u_val: Tensor,
+                 partners: Callable[[Tensor], Tensor]) -> None:  # fmt: skip
+        self.inputs, self.partners = inputs, partners
+        self.p_train, self.u_train, self.p_val, self.u_val = p_train, u_train, p_val, u_val
 
     def _all(self, network: nn.Module, index: Tensor) -> Tensor:
         with evaluation_mode(network):
@@ -82,6 +84,14 @@ class TrainingPasses:
     def u(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all unlabeled training points, ``[runs, n_u]``."""
         return self._all(network, self.u_train)
+
+    def val_p(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all validation positives, ``[runs, n]``."""
+        return self._all(network, self.p_val)
+
+    def val_u(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all unlabeled validation points, ``[runs, n]``."""
+        return self._all(network, self.u_val)
 
     def x_p(self, position: Tensor) -> Tensor:
         """Return the training inputs of positives at ``[runs, k]`` positions, in the weak view, ``[runs, k, …]``."""

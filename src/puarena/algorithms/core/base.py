@@ -30,7 +30,10 @@ from puarena.random import Draws
 
 
 class Passes(Protocol):
-    """Full passes over the training data in evaluation mode, handed to hooks between steps."""
+    """Full passes over training and validation data in evaluation mode, handed to hooks between steps.
+
+    The validation sets carry no label either: P' has labeled positives, U' unlabeled points.
+    """
 
     def p(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all training positives, ``[runs, n_p]``."""
@@ -38,6 +41,14 @@ class Passes(Protocol):
 
     def u(self, network: nn.Module) -> Tensor:
         """Return a network's logits on all unlabeled training points, ``[runs, n_u]``."""
+        ...
+
+    def val_p(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all validation positives P', ``[runs, n]``."""
+        ...
+
+    def val_u(self, network: nn.Module) -> Tensor:
+        """Return a network's logits on all unlabeled validation points U', ``[runs, n]``."""
         ...
 
     def x_p(self, position: Tensor) -> Tensor:
@@ -58,7 +69,8 @@ class Phase:
     """A stretch of training with its own updates.
 
     ``extra``: comes before, and in addition to, the protocol's steps, for the warm-up length (2,000 steps).
-    ``epochs``: the first so many epochs of the protocol's steps. A phase with neither takes what remains.
+    ``epochs``: the first so many epochs of the protocol's steps. ``share``: the first part of these steps, 0 to 1.
+    A phase with none of them takes what remains.
     Checkpoints of a phase that is not ``selectable`` are recorded and marked: they are not yet models of the algorithm.
     """
 
@@ -66,6 +78,7 @@ class Phase:
     updates: tuple[Update, ...] = (Update(),)
     extra: bool = False
     epochs: int | None = None
+    share: float | None = None
     selectable: bool = True
 
 
@@ -285,11 +298,22 @@ class Algorithm(nn.Module):
         """Return the decision threshold ``[runs]`` for the current networks, or None for zero."""
         return None
 
+    def records(self) -> dict[str, Tensor]:
+        """Return what else to store with every record, ``[runs]`` each, under its name: the column ``val_<name>``.
+
+        Read from state alone, the same names every time.
+        """
+        return {}
+
     # -- what algorithms use -----------------------------------------------------------------------------------------
 
     def mean_u(self, g_u: Tensor, g_p: Tensor) -> Tensor:
         """Average over the marginal: ``mean_U`` for a plain run, ``(1-w) mean_U + w mean_P`` for a calibrated one."""
         return torch.lerp(g_u.mean(-1), g_p.mean(-1), self.w)
+
+    def chosen(self, option: str, value: str) -> Tensor:
+        """Return which runs have ``value`` for a named option, as bool ``[runs]``; for ``prepare``, not for steps."""
+        return torch.tensor([choice == value for choice in self._options[option]], device=self.prior.device)
 
     def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
         """Return pi or pi-bar per run, as its option ``unlabeled_prior`` says (algorithms that declare it).

@@ -1,0 +1,181 @@
+"""Algorithms with one defect each: what a promise of the contract is there to catch.
+
+``DEFECTS`` has, by promise, classes that break it and the words of the sentence that must say so.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from puarena.algorithms import Algorithm, logistic
+
+
+class Sound(Algorithm):
+    """The smallest algorithm that keeps every promise: telling P from U."""
+
+    name = "sound"
+    title = paper = "Sound"
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+
+
+class Mistakes(Sound):
+    """Mistakes one side for the other."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(-f_p, -f_u)
+
+
+class SaysYes(Sound):
+    """Ranks well and calls everything positive."""
+
+    def outputs(self, x):
+        f = self.f(x)
+        return f.abs() + 1, f
+
+
+class Leaks(Sound):
+    """Pulls every run towards the mean of all."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) + f_u.mean() ** 2
+
+
+class UsesGlobalRandomness(Sound):
+    """Draws from torch's one generator instead of the run's own stream."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) * torch.rand(1, device=f_u.device)
+
+
+class SpreadsRuin(Sound):
+    """Changes nothing as long as all runs are finite: zero times a NaN is NaN."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) * (1 + 0 * f_u.sum())
+
+
+class HidesRuin(Sound):
+    """Answers zero where a run's outputs are NaN, so that nobody sees that it is lost."""
+
+    def outputs(self, x):
+        f = self.f(x).nan_to_num()
+        return f, f
+
+
+class NeedsPositivesInU(Sound):
+    """Weighs by the prior inside U, normalised: zero by zero where U has no positive."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) * (self.shifted_prior / self.shifted_prior)
+
+
+class NeedsTwoPoints(Sound):
+    """Leaves one point out of the mean: zero by zero where there is but one."""
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + logistic(f_u[:, 1:], -1).mean(-1)
+
+
+class Supervised(Sound):
+    """Asks for the true labels of U, and is no frame."""
+
+    supervised = True
+
+    def loss(self, batch):
+        f_p, f_u = batch.split(self.f(batch.x))
+        right = batch.label_u * logistic(f_u, +1) + (1 - batch.label_u) * logistic(f_u, -1)
+        return logistic(f_p, +1).mean(-1) + right.mean(-1)
+
+
+class GoesThroughTheSideDoor(Sound):
+    """Reaches the fleet through what it is handed between steps, and there the hidden labels."""
+
+    def prepare(self):
+        self.state("label_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
+
+    def on_phase(self, phase, passes):
+        fleet = next(v.__self__ for v in vars(passes).values() if hasattr(getattr(v, "__self__", None), "rows"))
+        for i, row in enumerate(fleet.rows):
+            self.label_u[i] = torch.tensor(row.hidden.u_train)
+
+    def loss(self, batch):
+        f_p, f_u = batch.split(self.f(batch.x))
+        label = self.label_u.gather(1, batch.i_u)
+        return super().objective(f_p, f_u) + (label * logistic(f_u, +1)).mean(-1)
+
+
+class Partitions(GoesThroughTheSideDoor):
+    """Knows only which unlabeled points are of one class, not which class it is: turned round, labels say the same."""
+
+    def loss(self, batch):
+        f_p, f_u = batch.split(self.f(batch.x))
+        side = 2 * self.label_u.gather(1, batch.i_u) - 1
+        return super().objective(f_p, f_u) - (side * f_u.tanh()).mean(-1).square()
+
+
+class Looks(Sound):
+    """Branches on a value, though never to another end."""
+
+    def objective(self, f_p, f_u):
+        value = super().objective(f_p, f_u)
+        return -value if value.sum() < 0 else value
+
+
+class Masks(Sound):
+    """Indexes with a boolean mask, though it is always empty."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) + f_u[f_u.isinf()].sum()
+
+
+class Forgets(Sound):
+    """Keeps a tensor that nobody moves to another device or into a checkpoint."""
+
+    def after_step(self, batch):
+        self.total = batch.x.sum()
+
+
+class ForgetsInAList(Sound):
+    """Keeps tensors in a list."""
+
+    def after_step(self, batch):
+        self.last = [(batch.x.sum(),)]
+
+
+class Counts(Sound):
+    """Counts epochs in an attribute that no checkpoint has."""
+
+    def prepare(self):
+        self.epochs = 0
+
+    def on_epoch(self, phase, epoch, passes):
+        self.epochs += 1
+
+    def schedule(self, phase, step, steps, epoch):
+        return {"lr": 1 / (1 + self.epochs)}
+
+
+DEFECTS = {
+    "learns": {Mistakes: "its best test AUC is", SaysYes: "that of a constant answer"},
+    "keeps rows apart": {Leaks: "rows leak"},
+    "repeats": {UsesGlobalRandomness: "the same seeds gave other numbers"},
+    "isolates ruin": {SpreadsRuin: r"these were marked: \[0, 1, 2\]", HidesRuin: r"these were marked: \[\]"},
+    "survives no positives in u": {NeedsPositivesInU: "with no positive in the unlabeled set"},
+    "takes any batch size": {NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"},
+    "ignores hidden labels": {
+        Supervised: r"handed the true labels .* \(frame = True\)",
+        GoesThroughTheSideDoor: "labels it must not see",
+        Partitions: "labels it must not see",
+    },
+    "steps without looking": {Looks: r"\.item\(\) or a branch on a tensor", Masks: "boolean-mask indexing"},
+    "registers its state": {Forgets: "the tensor 'total'", ForgetsInAList: "'last'"},
+    "resumes": {Counts: "it goes another way"},
+}
+# What cannot but fall with it: where runs mix, a ruined one is felt; chance that no seed rules is another in every
+# training, so nothing holds that is said of two of them.
+ALSO_BROKEN = {
+    Leaks: {"isolates ruin"},
+    UsesGlobalRandomness: {"keeps rows apart", "isolates ruin", "ignores hidden labels", "resumes"},
+}

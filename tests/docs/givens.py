@@ -1,0 +1,48 @@
+"""What the reader of a document has already: tables, files, variables of a script."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from documents import ROOT
+
+VARIABLES = {  # of a Python block
+    "X": "import numpy; X = numpy.random.default_rng(0).normal(size=(400, 3)); X[:200] += 1.5",
+    "labeled": "labeled = numpy.arange(400) < 80",
+    "X_new": "X_new = X[:50]",
+}
+TINY = """
+name: tiny
+problems: [{dataset: digits}]
+algorithms: [nnpu, vpu]
+splits: 1
+configs: 1
+steps: 20
+"""
+
+
+def _table(column: str, yes: str, no: str) -> Callable[[Path], None]:
+    """A CSV file of two features and a column of labels."""
+
+    def write(file: Path) -> None:
+        rng = np.random.default_rng(0)
+        positive = np.arange(400) < 200
+        rows = [
+            f"{a:.3f},{b:.3f},{yes if p else no}"
+            for a, b, p in zip(*rng.normal(size=(2, 400)) + 1.5 * positive, positive, strict=True)
+        ]
+        file.write_text("\n".join([f"age,income,{column}", *rows]) + "\n")
+
+    return write
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "data.csv": _table("s", "1", "0"),
+    "new.csv": _table("s", "1", "0"),
+    "churn.csv": _table("outcome", "yes", "no"),
+    "tiny.yaml": lambda file: file.write_text(TINY) and None,
+    "benchmarks": lambda folder: shutil.copytree(ROOT / "benchmarks", folder) and None,
+}
