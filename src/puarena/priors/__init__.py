@@ -3,7 +3,8 @@
 ``estimate_prior(X, y, setting="os", method="bbe")`` gives ``value``, ``interval``, ``method`` and ``details``.
 """
 
-from puarena.priors.estimate import METHODS, PriorEstimate, estimate_prior
+from puarena.priors.estimate import PriorEstimate, estimate_prior
+from puarena.priors.methods import METHODS
 from puarena.priors.sample import PriorWarning
 
 __all__ = ["METHODS", "PriorEstimate", "PriorWarning", "estimate_prior"]
