@@ -60,6 +60,13 @@ class DataSource:
         for run in self.plan.runs:
             self.draw(run.problem, run.split, run.salt)
 
+    def check_present(self) -> None:
+        """Draw the first split of every problem whose dataset is a table that is here: what ``run`` would refuse."""
+        for name, source in self.plan.sources.items():
+            if data.info(source).kind != "image" and data.is_present(source, self.folder):
+                for problem in dict.fromkeys(run.problem for run in self.plan.runs if run.problem.dataset == name):
+                    self.draw(problem, 0, "")
+
     def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
         """Estimate the priors of these runs here, once, for all that train them."""
         for run in runs:

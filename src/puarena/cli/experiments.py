@@ -94,7 +94,7 @@ def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", worke
         "Next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes here,\n"
         "'puarena list algorithms' what the rows are."
     )
-    raise typer.Exit(1 if outcome.failures else 0)
+    raise typer.Exit(exit_code(outcome, out))
 
 
 @on_experiment
@@ -103,8 +103,10 @@ def plan(experiment: Experiment, device: opt.Device = "auto", as_json: opt.AsJso
     from puarena.bench.duration import summarise
     from puarena.bench.plan import make_plan
     from puarena.bench.progress import in_words
+    from puarena.bench.sources import DataSource
 
     plan = make_plan(experiment.spec())
+    DataSource(plan).check_present()
     summary = summarise(plan, device)
     say_notes(plan.notes)
     if as_json:
@@ -132,8 +134,10 @@ def run(
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
     how = {"device": device, "data": data, "workers": workers, "fleet_size": fleet_size, "capture": capture == "auto"}
     outcome = run_spec(experiment.spec(), out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
-    typer.echo(f"results in {out}; next: puarena report {out}")
-    raise typer.Exit(1 if outcome.failures else 0)
+    typer.echo(
+        f"results in {out}; next: puarena report {out}" + "".join(f" --plugin {p}" for p in experiment.plugin or ())
+    )
+    raise typer.Exit(exit_code(outcome, out))
 
 
 def status(
@@ -176,6 +180,18 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     if outcome.failures:
         typer.echo(f"run {again} to try the failed fleets again", err=True)
     return outcome
+
+
+def exit_code(outcome: Outcome, out: Path) -> int:
+    """1 if fleets failed, 3 if every run diverged; how many did is said."""
+    from puarena.store import open_store
+
+    store = open_store(out)
+    outcomes = store.outcomes()
+    diverged = len(store.diverged(outcomes))
+    if diverged:
+        typer.echo(f"{diverged:,} of {len(outcomes):,} runs diverged: 'puarena report {out}' says which", err=True)
+    return 1 if outcome.failures else 3 if diverged and diverged == len(outcomes) else 0
 
 
 def add_to(app: typer.Typer) -> None:

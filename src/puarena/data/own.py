@@ -223,9 +223,14 @@ def _read_csv(file: Path) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
-            return pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
+            frame = pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
     except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
         raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
+    head = str(frame.columns[0])
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(frame.columns) == 1 and mark in head:
+            raise UserError(f"the columns of '{file}' are separated by {word}, not by commas; save it with commas")
+    return frame
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

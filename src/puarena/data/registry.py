@@ -82,6 +82,11 @@ def verify(name: str, folder: str | os.PathLike[str] | None = None) -> list[File
     return download.verify(_built_in(name).INFO, folder)
 
 
+def is_present(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> bool:
+    """Can a dataset be read without a download?"""
+    return _is_own(name) or all(file.path is not None for file in verify(str(name), folder))
+
+
 def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the file that keeps the decoded images of a dataset, if there is one."""
     reader = readers().get(name)

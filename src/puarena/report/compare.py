@@ -189,7 +189,7 @@ def compare(
 
 
 def protocol_differences(store: Store | None) -> str:
-    """In what a folder's protocol differs from the published one, in words; nothing where it does not or is not known."""
+    """In what a folder's protocol differs from the published one, in words; nothing where it does not."""
     if store is None:
         return ""
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]

@@ -19,6 +19,7 @@ from puarena import __version__
 from puarena.errors import UserError
 from puarena.files import cannot_write, reason, write_file, written_aside
 from puarena.store.base import READABLE, Store, footer, has_schema
+from puarena.store.identity import digest
 from puarena.store.schema import FORMAT, check_frame, select_list
 from puarena.store.sql import sql_text
 
@@ -51,7 +52,13 @@ class Folder(Store):
         except OSError as error:
             raise UserError(f"cannot use the results folder '{path}' ({reason(error)}); use another --out") from error
         if new:
-            info = {"format": FORMAT, "spec_hash": spec_hash, "versions": versions(), "spec": spec}
+            info = {
+                "format": FORMAT,
+                "spec_hash": spec_hash,
+                "spec_seal": digest(spec),
+                "versions": versions(),
+                "spec": spec,
+            }
             write_file(path / "spec.json", json.dumps(info, indent=2))
         return cls(path)
 
@@ -209,6 +216,10 @@ def _read_info(path: Path) -> dict[str, Any]:
     needed: dict[str, type] = {"format": int, "spec_hash": str, "versions": dict, "spec": dict}
     if not isinstance(info, dict) or not all(isinstance(info.get(key), kind) for key, kind in needed.items()):
         raise UserError(f"'{file}' was not written by puarena; use another results folder")
+    if "spec_seal" in info and info["spec_seal"] != digest(info["spec"]):
+        raise UserError(
+            f"'{file}' was edited after its runs were made; restore it, or run the new spec with another --out"
+        )
     if info["format"] not in READABLE:
         raise UserError(
             f"'{path}' has results in format {info['format']} (puarena {info['versions'].get('puarena', 'unknown')}) "
