@@ -6,7 +6,6 @@ import numpy as np
 
 from puarena import PUClassifier
 
-
 # What scikit-learn's checks ask for and these estimators refuse, or cannot do, by design.
 EXPECTED = {
     "check_classifiers_classes": "labels that are text need positive_label",

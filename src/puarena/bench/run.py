@@ -72,6 +72,8 @@ def run(
     if not isinstance(out, (str, Path)) or not str(out):
         raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
     device = choose_device(device)
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
     plan = make_plan(suites.load(spec))

@@ -112,6 +112,13 @@ class Spec(BaseModel):
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
 
+    @field_validator("splits", "configs", "steps", "warmup", "record_every", "seed", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError(f"it must be a whole number, and {str(value).lower()} was given")
+        return value
+
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -383,7 +390,8 @@ def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
 
 def _sentence(error: ValidationError) -> str:
     """The first mistake of a spec in words."""
-    first = error.errors()[0]
+    mistakes = error.errors()
+    first = next((mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0])
     keys = [str(part) for part in first["loc"] if isinstance(part, str)]
     inside = len(keys) > 1 and keys[0] == "problems"
     fields = (ProblemSpec if inside else Spec).model_fields
