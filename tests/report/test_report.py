@@ -75,7 +75,7 @@ def test_one_number_is_one_text() -> None:
         text = row.cells[0].text()
         first = frame[frame["algorithm"] == row.algorithm].iloc[0]
         assert first["text"] == text
-        assert [line["text"] for line in rows if line["algorithm"] == row.algorithm][0] == text
+        assert next(line["text"] for line in rows if line["algorithm"] == row.algorithm) == text
         for form in (to_markdown([found]), printed([found], 200), printed([found], 118), found._repr_html_()):
             assert text.split(" ± ")[0] in form, (i, form)
     assert shown(-0.0001) == "0.00"

@@ -15,17 +15,9 @@ from puarena import catalogue, data, networks
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import (
-    EVERY,
-    FULL_PRECISION,
-    OPTIMISER,
-    PROBLEM_LISTS,
-    TRUE_PRIOR,
-    Spec,
-    counted,
-    enumerated,
-    is_path,
-)
+from puarena.bench.spec import EVERY, FULL_PRECISION, PROBLEM_LISTS, Spec, is_path
+from puarena.bench.values import OPTIMISER, TRUE_PRIOR
+from puarena.bench.words import counted, enumerated
 from puarena.data import Problem, Views, labelling
 from puarena.data.dataset import DatasetInfo
 from puarena.errors import UserError

@@ -6,7 +6,6 @@ a :class:`~puarena.errors.UserError` that names the key and the nearest right on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -14,6 +13,8 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.bench.profiles import PROFILES
+from puarena.bench.values import OPTIMISER, TRUE_PRIOR, check_hyper, source_of_prior, wrong_kind, wrong_optimiser
+from puarena.bench.words import counted, enumerated
 from puarena.data import labelling as ways
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import canonical, digest, file_digest
@@ -21,8 +22,6 @@ from puarena.yaml_files import read_yaml
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
-TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
-OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` may fix besides an algorithm's own
 FULL_PRECISION: Final = "float32"
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
@@ -295,72 +294,6 @@ def plugin_names(paths: Iterable[str]) -> list[str]:
     from puarena import plugins
 
     return [name for path in paths for name in plugins.load(path)]
-
-
-def source_of_prior(text: str) -> str:
-    """``true``, or ``estimate:METHOD``; ``estimate`` alone, or a method alone, mean the same as everywhere else."""
-    import inspect
-
-    from puarena.priors import METHODS, estimate_prior
-
-    usual = inspect.signature(estimate_prior).parameters["method"].default
-    plain = text.strip().lower()
-    method = usual if plain in ("estimate", ESTIMATE) else plain
-    name = f"{ESTIMATE}{method}" if method in METHODS else plain
-    known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
-    if name not in known:
-        raise UserError(f"'{text}' is no source of the prior{nearest(text, known)}")
-    return name
-
-
-def wrong_kind(value: Any) -> str:
-    """What is wrong with any fixed value; nothing if nothing is."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return "must be a number or a word"
-    return "" if isinstance(value, str) or math.isfinite(value) else "must be finite"
-
-
-def wrong_optimiser(name: str, value: Any) -> str:
-    """What is wrong with a learning rate, batch size or momentum; nothing if nothing is."""
-    if isinstance(value, str) or wrong_kind(value):
-        return "must be a finite number"
-    if name == "batch_size":
-        return "" if value >= 1 and float(value).is_integer() else "must be a whole number of 1 or more"
-    if name == "lr":
-        return "" if value > 0 else "must be above 0"
-    return "" if 0 <= value < 1 else "must be at least 0 and below 1"
-
-
-def check_hyper(entry: Any, fixed: Mapping[str, Any]) -> None:
-    """Values fixed in the spec must be of the kind the algorithm declares: word, whole number, sign."""
-    for name, value in fixed.items():
-        if name in OPTIMISER:
-            continue
-        if name not in entry.hypers:
-            raise unknown(f"hyperparameter of {entry.name}", name, [*entry.hypers, *OPTIMISER])
-        hyper, what = entry.hypers[name], f"{name} of {entry.name}"
-        if hyper.choices:
-            if value not in hyper.choices:
-                raise UserError(f"{what} is '{value}'{nearest(str(value), hyper.choices)}")
-            continue
-        if isinstance(value, str):
-            raise UserError(f"{what} must be a number, and {value!r} was given")
-        if isinstance(hyper.default, int) and not float(value).is_integer():
-            raise UserError(f"{what} must be a whole number, and {value!r} was given")
-        least = min([hyper.default, *(v for v in getattr(hyper.search, "values", ()) if not isinstance(v, str))])
-        if least >= 0 and value < 0:
-            raise UserError(f"{what} must not be negative, and {value!r} was given")
-
-
-def enumerated(names: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 split``, ``3 splits``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(value: Any) -> Any:

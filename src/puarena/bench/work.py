@@ -17,7 +17,7 @@ from puarena.bench.classics import curves_of
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
-from puarena.bench.spec import ESTIMATE
+from puarena.bench.values import ESTIMATE
 from puarena.store import OK, Folder
 
 SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision")  # by the runs of a fleet

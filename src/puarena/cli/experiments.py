@@ -48,7 +48,7 @@ class Experiment:
     def spec(self) -> Spec:
         """The spec that is named, with the options applied."""
         from puarena.bench import suites
-        from puarena.bench.spec import TRUE_PRIOR
+        from puarena.bench.values import TRUE_PRIOR
 
         changes = asdict(self)
         for name in LISTS:

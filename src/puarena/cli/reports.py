@@ -52,8 +52,8 @@ def report(
     if plugin:
         from puarena import plugins
 
-        for path in plugin:
-            plugins.load(path)
+        for file in plugin:
+            plugins.load(file)
     say_incomplete(folder)
     reports.to_terminal(table)
     for path, render in ((markdown, reports.to_markdown), (latex, reports.to_latex), (csv, reports.to_csv)):
