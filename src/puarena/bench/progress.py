@@ -157,8 +157,10 @@ class Live(Progress):
 
         total = max(self.steps, 1)
         done = self.steps_done if self.steps else total
-        words = {"line": self.counts, "left": self.time_left}
-        self._bar.update(self._task, total=total, completed=done, description=escape(label or ""), **words)
+        fleet = escape(label or "")
+        self._bar.update(
+            self._task, total=total, completed=done, description=fleet, line=self.counts, left=self.time_left
+        )
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""

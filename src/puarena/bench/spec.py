@@ -106,7 +106,7 @@ class Spec(BaseModel):
     )
     plugins: tuple[str, ...] = Field(default=(), description="Python files with algorithms of your own")
 
-    @field_validator("algorithms", "plugins", "problems", "prior_source", mode="before")
+    @field_validator("algorithms", "plugins", "problems", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
@@ -117,6 +117,11 @@ class Spec(BaseModel):
         if isinstance(value, bool):
             raise ValueError(f"it must be a whole number, and {str(value).lower()} was given")
         return value
+
+    @field_validator("prior_source", mode="before")
+    @classmethod
+    def _true_is_a_word(cls, values: Any) -> Any:  # without quotes YAML makes a truth value of it
+        return tuple(TRUE_PRIOR if value is True else value for value in _listed(values))
 
     @field_validator("prior_source")
     @classmethod

@@ -207,11 +207,18 @@ def _one(
     problem = read_all(Problem, numbers[:1])[0]
     lines: dict[Method, dict[Column, Cell]] = {}
     for method, record in zip(read_all(Method, numbers), numbers.to_dict("records"), strict=True):
-        kinds = (_COLUMN[error], "std_population", "std_sample", "stderr_sample")
-        mean, *errors = (float(record[name]) for name in ("mean", *kinds))
-        about, noise = METRICS[record["metric"]], 0.0 if math.isnan(errors[0]) else errors[0]
-        lowest = math.nan if about.chance is None else about.factor * about.chance(problem.prior)
-        cell = Cell(mean, *errors, n=int(record["n"]), decimals=about.decimals, chance=mean - noise <= lowest)
+        metric, mean, noise = METRICS[record["metric"]], float(record["mean"]), float(record[_COLUMN[error]])
+        lowest = math.nan if metric.chance is None else metric.factor * metric.chance(problem.prior)
+        cell = Cell(
+            mean=mean,
+            error=noise,
+            std_population=float(record["std_population"]),
+            std_sample=float(record["std_sample"]),
+            stderr_sample=float(record["stderr_sample"]),
+            n=int(record["n"]),
+            decimals=metric.decimals,
+            chance=mean - (0.0 if math.isnan(noise) else noise) <= lowest,
+        )
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
     rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
     marked, about = tuple(_marked(rows, columns)), (*_notes(numbers), *_at_chance(rows, columns), *notes)
