@@ -106,10 +106,10 @@ class Spec(BaseModel):
     )
     plugins: tuple[str, ...] = Field(default=(), description="Python files with algorithms of your own")
 
-    @field_validator("algorithms", "plugins", "problems", mode="before")
+    @field_validator("algorithms", "plugins", "problems", "prior_source", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
-        return _listed(value)
+        return tuple(TRUE_PRIOR if item is True else item for item in _listed(value))  # YAML's true without quotes
 
     @field_validator("splits", "configs", "steps", "warmup", "record_every", "seed", mode="before")
     @classmethod
@@ -117,11 +117,6 @@ class Spec(BaseModel):
         if isinstance(value, bool):
             raise ValueError(f"it must be a whole number, and {str(value).lower()} was given")
         return value
-
-    @field_validator("prior_source", mode="before")
-    @classmethod
-    def _true_is_a_word(cls, values: Any) -> Any:  # without quotes YAML makes a truth value of it
-        return tuple(TRUE_PRIOR if value is True else value for value in _listed(values))
 
     @field_validator("prior_source")
     @classmethod
