@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, trouble_of
-from puarena.bench.plan import FleetSpec, Plan, as_planned, group, make_plan, planned_runs
+from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
 from puarena.bench.progress import Progress, progress_of
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
@@ -71,6 +71,7 @@ def run(
     engine: str | None = None,
     retry_failed: bool = False,
     seconds: float | None = None,
+    only: Callable[[RunSpec], bool] | None = None,
     **how: Any,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
@@ -81,9 +82,9 @@ def run(
     folder; ``workers`` is the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every
     ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
     ``engine`` names an executor (None: what pays on the device) and ``how`` is what else executors may be told
-    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. ``progress``: True shows it
-    on stderr, False shows nothing, and an object of a subclass of :class:`~puarena.bench.progress.Progress` is told
-    what happens.
+    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing runs ``only``
+    some can be wanted; the others stay missing. ``progress``: True shows it on stderr, False shows nothing, and an
+    object of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
 
     The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
     failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for
@@ -105,10 +106,10 @@ def run(
     stored = store.done_runs()
     failed = {} if retry_failed else store.failed()
     undone = [run for run in plan.runs if run.run_id not in stored]
-    missing = [run for run in undone if run.run_id not in failed]
+    missing = [run for run in undone if run.run_id not in failed and (only is None or only(run))]
     source.estimate_priors(missing)
     outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(undone), notes=plan.notes)
-    outcome.failed_before = len(undone) - len(missing)
+    outcome.failed_before = sum(run.run_id in failed for run in undone)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
     job = Job(source, store, device, states, capture)
     with Stop(seconds) as stop, progress_of(progress) as live, Beacon(store.path) as live.beacon:

@@ -36,7 +36,13 @@ def check_files(*files: Path | None) -> None:
 
 
 Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a results folder, or a summary made by 'export'")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="a results folder, a summary made by 'export', or published:NAME")
+]
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", metavar="DIR|published:NAME", help="also show these results, such as published:tabular"),
+]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to go on")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
 Workers = Annotated[

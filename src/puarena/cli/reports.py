@@ -30,6 +30,7 @@ def report(
     settings: opt.Settings = None,
     rates: opt.Rates = None,
     plugin: opt.Plugins = None,
+    others: opt.With = None,
 ) -> None:
     """Choose models by the stored curves and print the tables; lists also give the order.
 
@@ -39,11 +40,12 @@ def report(
     from puarena import report as reports
     from puarena.report.table import keep
 
+    source = _together(folder, others)
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     spread: Any = error  # checked where the table is made
     names = many(algorithms, "algorithms", str)
     table = keep(
-        reports.table(folder, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
+        reports.table(source, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
         many(datasets, "datasets", str),
         many(cases, "cases", int),
         many(settings, "settings", str),
@@ -60,7 +62,7 @@ def report(
         if path is not None:
             render(table, path)
     if html is not None:
-        reports.write_page(folder, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
+        reports.write_page(source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
     for path in (markdown, latex, csv, html):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
@@ -79,13 +81,15 @@ def stats(
         float | None,
         typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
     ] = None,
+    others: opt.With = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
     from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), reference, rope=rope)
+    names = many(algorithms, "algorithms", str)
+    everything = statistics(_together(folder, others), metrics, criteria, over, names, reference, rope=rope)
     say_incomplete(folder, err=as_json)
     if as_json:
         typer.echo(json.dumps([item.to_dict() for item in everything]))
@@ -106,11 +110,15 @@ def compare(
     """Put the results beside published numbers, and say whether the ranking agrees."""
     opt.check_files(published, markdown, csv)
     from puarena.report import compare as comparing
+    from puarena.report.agreement import agreement
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     comparisons = comparing.compare(folder, published, metrics, criteria)
     say_incomplete(folder)
     comparing.show_comparison(comparisons)
+    together = agreement(comparisons)
+    if together.cells:
+        typer.echo("\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)]))
     for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
         if path is not None:
             write(comparisons, path)
@@ -160,6 +168,18 @@ def say_incomplete(folder: Path, err: bool = False) -> None:
         typer.echo(sentence, err=err)
     if sentences and not err:
         typer.echo()
+
+
+def _together(folder: Path, others: list[str] | None) -> Any:
+    """The results, or with those of others; what differs between them is said first."""
+    if not others:
+        return folder
+    from puarena.report.beside import beside
+
+    curves = beside(folder, others)
+    for note in curves.notes:
+        typer.echo(f"note: {note}", err=True)
+    return curves
 
 
 def add_to(app: typer.Typer) -> None:

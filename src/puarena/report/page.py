@@ -66,7 +66,7 @@ def write_page(
             data=embed(data),
             vega=_vega() if tables else "",
             css=_text("page.css"),
-            js=_text("page.js"),
+            js=_text("page.js") + _text("page_details.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
             ways=_ways(curves),

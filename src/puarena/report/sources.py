@@ -39,6 +39,7 @@ class Curves:
         self.relation = relation
         self.store = store
         self.columns = set(relation.columns)
+        self.notes: tuple[str, ...] = ()  # what a reader of any table must be told first
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
         """The answer to a query over ``curves``, which has these criteria as columns; a damaged file is named."""
@@ -136,7 +137,8 @@ def opened(source: Source) -> Curves:
 def load(source: Source) -> DuckDBPyRelation:
     """The stored curves as a DuckDB relation, one row per run and record; ``.df()`` gives a pandas frame.
 
-    The source is a results folder, an exported summary, or a relation or frame like the one returned.
+    The source is a results folder, an exported summary, ``published:NAME``, or a relation or frame like the one
+    returned.
     """
     return opened(source).relation
 

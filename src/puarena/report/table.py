@@ -161,7 +161,7 @@ def table(
         raise unknown("error", error, ERRORS)
     numbers = only(aggregate(select(curves, by), chosen), algorithms)
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
-    notes = curves.absent() if criteria is None else []
+    notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
     return [_one(part, columns, error, algorithms, notes) for _, part in problems]
 
