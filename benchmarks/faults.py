@@ -213,7 +213,7 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
     from ray.cluster_utils import Cluster
 
     small = SPEC.override(steps=200, warmup=50, configs=max(1, fleets // 20))
-    puarena.run(small, folder / "whole", device="cpu", workers=1, max_runs=1)
+    puarena.run(small, folder / "whole", device="cpu", workers=1, fleet_size=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -236,7 +236,7 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
                 self.due = time.monotonic() + chance.uniform(2, 10)
 
     began, disturb = time.monotonic(), Disturb()
-    how = {"device": "cpu", "engine": "ray", "max_runs": 1, "checkpoint_every": 1, "progress": disturb}
+    how = {"device": "cpu", "engine": "ray", "fleet_size": 1, "checkpoint_every": 1, "progress": disturb}
     outcome = puarena.run(small, folder / "out", **how)
     ray.shutdown()
     cluster.shutdown()

@@ -26,12 +26,14 @@ _HOMES = {
     "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
     "load_model": ("puarena.practice.loading", "load_model"),
 }
+_ROOMS = ("classics", "metrics", "priors")  # subpackages that are there after ``import puarena``
 __all__ = [
     "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
-    "load", "load_model", "proxy_accuracy", "proxy_auc", "run", "table",
+    "classics", "load", "load_model", "metrics", "priors", "proxy_accuracy", "proxy_auc", "run", "table",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from puarena import classics, metrics, priors
     from puarena.bench.run import run
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"puarena.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'puarena' has no attribute '{name}'")
     module, attribute = _HOMES[name]

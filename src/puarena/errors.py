@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable
 
 
-class UserError(Exception):
-    """Something the user can put right. The command line prints it as one sentence and exits with code 2."""
+class UserError(ValueError):
+    """Something the user can put right, in one sentence. The command line prints it and exits with code 2."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

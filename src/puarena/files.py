@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from puarena.errors import UserError
 from puarena.processes import MACHINE, lives
 
 OURS = re.compile(r"\..+\.(\w+)-(\d+)\.tmp")  # a temporary file: of which machine, of which process
-LARGEST_YAML = 1 << 20
 SEAL = "puarena-sha256:" + "0" * 64  # a file that has this somewhere can be sealed
 _SEALED = re.compile(rb"puarena-sha256:([0-9a-f]{64})")
 
@@ -58,34 +56,6 @@ def write_file(target: str | Path, content: str | bytes, exclusive: bool = False
         raise cannot_write(target, error) from error
     with written_aside(target, exclusive) as temp:
         temp.write_bytes(blob)
-
-
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file as plain values; what could hang or fill the memory is an ``OSError`` or a ``YAMLError``."""
-    import yaml
-
-    class Plain(yaml.SafeLoader):
-        """Without aliases: a few lines of them can stand for more than any memory holds."""
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("it uses aliases (*name), which are not read; write the values out")
-            return super().compose_node(parent, index)
-
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if path.exists() and path.stat().st_size > LARGEST_YAML:
-            raise OSError(errno.EFBIG, f"it has more than {LARGEST_YAML:,} bytes")
-        return yaml.load(path.read_text(encoding="utf-8"), Plain)
-    except RecursionError:
-        raise yaml.YAMLError("it is nested too deeply") from None
-    except UnicodeDecodeError:
-        raise
-    except ValueError as error:
-        if isinstance(error, yaml.YAMLError):
-            raise
-        raise OSError(errno.EINVAL, str(error)) from None  # a NUL in the path, a date that there is not
 
 
 def plain_cell(value: object) -> object:

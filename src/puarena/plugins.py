@@ -22,7 +22,10 @@ def load(path: str | Path) -> list[str]:
     file = Path(path)
     if not file.is_file():
         raise UserError(f"plugin '{path}' is not a file; give the path of a Python file that defines an Algorithm")
-    key = file.resolve(), hashlib.sha256(file.read_bytes()).hexdigest()
+    try:
+        key = file.resolve(), hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"plugin '{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
     if key not in _loaded:
         module = _run(file)
         classes, own_networks = registry.classes_in(module), _networks_in(module)
@@ -30,6 +33,9 @@ def load(path: str | Path) -> list[str]:
             raise UserError(
                 f"plugin '{path}' defines no algorithm; subclass puarena.algorithms.Algorithm and set a name"
             )
+        repeated = {cls.name for cls in classes if sum(other.name == cls.name for other in classes) > 1}
+        if repeated:
+            raise UserError(f"plugin '{path}' has two algorithms called '{min(repeated)}'; rename one of them")
         built_in = [name for name in catalogue.names() if catalogue.get(name).origin != "plugin"]
         try:
             for network in own_networks:
@@ -82,5 +88,6 @@ def _run(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise UserError(f"plugin '{file}' could not be imported: {type(error).__name__}: {error}") from error
+        words = " ".join(str(error).split())[:300]
+        raise UserError(f"plugin '{file}' could not be imported: {type(error).__name__}: {words}") from error
     return module

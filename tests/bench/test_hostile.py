@@ -47,12 +47,12 @@ BOMB = "a: &a [x, x]\n" + "".join(
     "text, words",
     [
         (BOMB, "aliases"),
-        ("[" * 5000, "not YAML"),
-        ("problems: [{dataset: digits}]\nsplits: 1000000", "10,000,000 runs"),
+        ("[" * 5000, "nested more than 20 deep"),
+        ("problems: [{dataset: digits}]\nsplits: 1000000", "10,000,000 runs, and a plan has at most"),
         ("problems: [{dataset: digits}]\nsplits: 1000000000000000000", "runs, and"),
         ('problems: [{dataset: "a\\0b.yaml"}]', "NUL"),
         ('problems: [{dataset: digits}]\nplugins: ["a\\0b.py"]', "NUL"),
-        ("x: 2001-99-99", "cannot be read"),
+        ("x: 2001-99-99", "not valid YAML"),
         ("a: b\n" * 300_000, "more than 1,048,576 bytes"),
     ],
 )

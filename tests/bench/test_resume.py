@@ -391,13 +391,13 @@ def test_a_folder_keeps_its_fleets(tmp_path, whole):
     """What a run is trained with changes the rounding of its numbers, so a folder is grouped once."""
     go(tmp_path / "a", 2)
     with pytest.raises(puarena.UserError, match=r"fleets of the networks' own size.*--fleet-size 2 away, or use"):
-        go(tmp_path / "a", max_runs=2)
+        go(tmp_path / "a", fleet_size=2)
     go(tmp_path / "a")
     pd.testing.assert_frame_equal(whole, curves(tmp_path / "a"), check_exact=True)
-    go(tmp_path / "b", 2, max_runs=2)
+    go(tmp_path / "b", 2, fleet_size=2)
     with pytest.raises(puarena.UserError, match="fleets of at most 2 runs"):
-        go(tmp_path / "b", max_runs=3)
-    go(tmp_path / "b", max_runs=2)
+        go(tmp_path / "b", fleet_size=3)
+    go(tmp_path / "b", fleet_size=2)
     assert puarena.load(tmp_path / "b").df().groupby("fleet")["run"].nunique().max() == 2
 
 

@@ -165,7 +165,7 @@ def test_truth_values_as_labels(folder):
         ({"features": ["agee"]}, "there is no column 'agee'; did you mean 'age'"),
         ({"features": ["age", "left"]}, "'left' is the label"),
         ({"positive": ["yess"]}, "unknown positive label 'yess'; did you mean 'yes'"),
-        ({"positive": [True]}, "needs quotes in YAML"),
+        ({"positive": [0.5]}, "unknown positive label '0.5'"),
         ({"positive": []}, "no positives"),
         ({"positive": ["yes", "no"]}, "no negatives"),
         ({"positive": None}, "give either `positive`"),
@@ -198,7 +198,7 @@ def test_bad_yaml(folder, text, message):
 
 
 def test_missing_yaml(folder):
-    with pytest.raises(UserError, match=r"cannot read .*nowhere"):
+    with pytest.raises(UserError, match=r"there is no dataset file .*nowhere"):
         data.load(folder / "nowhere.yaml")
 
 
@@ -303,3 +303,19 @@ def test_too_few_positives(folder):
     dataset = data.load(describe(folder))
     with pytest.raises(UserError, match="is above the class prior"):
         data.draw(dataset, Problem("own", rate=0.3), 0)
+
+
+def test_yes_without_quotes_is_what_the_person_meant(folder):
+    path = describe(folder)
+    path.write_text("file: t.csv\nlabel: left\npositive: [yes]\n")
+    assert data.load(path).cases == {1: (1,)}
+    path.write_text("file: t.csv\nlabel: left\npositive: no\n")
+    assert data.load(path).cases == {1: (0,)}
+
+
+def test_a_truth_value_that_could_be_two_labels_is_refused(folder):
+    write_csv(folder / "t.csv", table() | {"left": [("yes", "on", "no")[i % 3] for i in range(N)]})
+    path = describe(folder)
+    path.write_text("file: t.csv\nlabel: left\npositive: [yes]\n")
+    with pytest.raises(UserError, match=r"needs quotes in YAML"):
+        data.load(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from puarena.bench.spec import ESTIMATE, TRUE_PRIOR
+from puarena.bench.values import ESTIMATE, TRUE_PRIOR
 from puarena.data import Dataset, PUData
 
 if TYPE_CHECKING:

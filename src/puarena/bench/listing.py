@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,13 @@ def algorithms() -> Rows:
     from puarena import catalogue
     from puarena.algorithms.core.describe import describe
 
-    return [describe(entry) for entry in catalogue.entries().values()]
+    return [describe(entry) | {"year": _year(entry.paper)} for entry in catalogue.entries().values()]
+
+
+def _year(paper: str) -> str:
+    """The last year that a citation names."""
+    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
+    return years[-1] if years else ""
 
 
 def datasets() -> Rows:
@@ -69,12 +76,15 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "suites": suites,
 }
 SHOWN = {  # the columns for the terminal; JSON has all of them
-    "algorithms": ("name", "setting", "needs_prior", "calibrated_form", "phases", "engine_needs", "paper"),
+    "algorithms": ("name", "setting", "needs_prior", "year"),
     "datasets": ("name", "examples", "classes", "network", "description"),
     "criteria": ("name", "needs_true_labels", "meaning"),
     "networks": ("name", "needs_images", "meaning"),
     "suites": ("name", "description"),
 }
+
+
+HEADS = {"needs_prior": "prior"}
 
 
 def show(kind: str) -> None:
@@ -84,10 +94,13 @@ def show(kind: str) -> None:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in SHOWN[kind]:
-        table.add_column(column.replace("_", " "), no_wrap=column == "name")
+        table.add_column(HEADS.get(column, column.replace("_", " ")), no_wrap=column == "name")
     for row in KINDS[kind]():
         table.add_row(*(_words(row[column]) for column in SHOWN[kind]))
     Console(highlight=False, markup=False).print(table)
+    if kind == "algorithms":
+        words = "'puarena explain NAME' says what one does; --json prints everything"
+        Console(highlight=False, markup=False, stderr=True).print(words)
 
 
 def _words(value: Any) -> str:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
-from math import prod
 from typing import Any
 
 from puarena import catalogue, data, networks, plugins
-from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
+from puarena.bench.problems import PROBLEM_LISTS, is_path
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, PROBLEM_LISTS, PROTOCOL, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, Spec
+from puarena.bench.values import ESTIMATE, OPTIMISER, TRUE_PRIOR
+from puarena.bench.words import counted, enumerated
 from puarena.data import Problem, Views, labelling
-from puarena.errors import UserError, nearest, unknown
+from puarena.data.dataset import DatasetInfo
+from puarena.errors import UserError
 from puarena.store.identity import digest
 from puarena.store.planned import PlannedRun
 
 LARGEST = 250_000  # runs of a plan
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
-OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,12 @@ class Plan:
 def make_plan(spec: Spec) -> Plan:
     """Expand a spec into its runs; combinations that make no sense are left out with a note."""
     spec = spec.resolve()
-    count = sum(prod(len(getattr(part, name)) for name in PROBLEM_LISTS) for part in spec.problems)
-    count *= len(spec.algorithms) * spec.splits * spec.configs * len(spec.prior_source)
-    if count > LARGEST:
-        raise UserError(f"the spec asks for {count:,} runs, and {LARGEST:,} is the most; split it up")
+    _check_count(spec)
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
     images: set[str] = set()
+    lacking: list[str] = []
     tables: dict[str, str] = {}  # datasets that cannot have the network of the spec, and the one they keep
     for part in spec.problems:
         info = data.info(part.dataset)
@@ -149,20 +149,23 @@ def make_plan(spec: Spec) -> Plan:
             images.add(info.name)
         elif networks.get(network).images:
             network = tables[info.name] = info.network
-        lists = (part.cases, part.settings, part.rates, part.priors, part.labelling)
+        cases = _cases(info, part.cases, lacking)
+        lists = (cases, part.settings, part.rates, part.priors, part.labelling)
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
             problem = Problem(info.name, case, setting, rate, known, mechanism)
+            _check_prior(problem, rate, known)
             for algorithm in spec.algorithms:
                 if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:
                     skipped[algorithm] = None
                     continue
                 for run in _runs_of(spec, problem, algorithm, network):
                     runs.setdefault(run.run_id, run)
-    notes = []
+    notes = list(dict.fromkeys(lacking))
     for kept in dict.fromkeys(tables.values()):
         having = [name for name in tables if tables[name] == kept]
-        notes.append(f"{spec.network} needs images: {_listed(having)} {'keep' if len(having) > 1 else 'keeps'} {kept}")
+        keep = "keep" if len(having) > 1 else "keeps"
+        notes.append(f"{spec.network} needs images: {enumerated(having)} {keep} {kept}")
     if spec.precision != FULL_PRECISION and all(run.precision == FULL_PRECISION for run in runs.values()):
         notes.append(f"no network here computes in {spec.precision}: everything is {FULL_PRECISION}")
     if skipped:
@@ -171,6 +174,41 @@ def make_plan(spec: Spec) -> Plan:
         raise UserError("nothing is left to run: " + "; ".join(notes))
     notes += _slow(run for run in runs.values() if run.problem.dataset in images)
     return Plan(spec, tuple(runs.values()), tuple(notes), sources)
+
+
+def _check_count(spec: Spec) -> None:
+    """Refuse what nobody can have meant, before it fills the memory."""
+    problems = sum(math.prod(len(getattr(part, field)) for field in PROBLEM_LISTS) for part in spec.problems)
+    runs = problems * len(spec.algorithms) * len(spec.prior_source) * spec.splits * spec.configs
+    if runs > LARGEST:
+        raise UserError(
+            f"{counted(spec.splits, 'split')} and {counted(spec.configs, 'configuration')} of "
+            f"{counted(len(spec.algorithms), 'algorithm')} on {counted(problems, 'problem')} are {runs:,} runs, and "
+            f"a plan has at most {LARGEST:,}; lower --splits or --configs"
+        )
+
+
+def _cases(info: DatasetInfo, cases: tuple[int, ...], notes: list[str]) -> list[int]:
+    """The cases that a dataset has; a note about the others."""
+    kept = [case for case in cases if case in info.cases]
+    if not kept:
+        has = enumerated(map(str, info.cases))
+        word = f"case {cases[0]}" if len(cases) == 1 else f"cases {enumerated(map(str, cases))}"
+        raise UserError(f"dataset '{info.name}' has no {word}; it has {has}")
+    if len(kept) < len(cases):
+        missing = enumerated(str(case) for case in cases if case not in kept)
+        notes.append(f"{info.name} has no case {missing}: left out")
+    return kept
+
+
+def _check_prior(problem: Problem, rate: float, prior: float) -> None:
+    """Some positives must be left in U."""
+    setting = labelling.get(problem.setting)
+    if setting.one_sample and math.isclose(prior, setting.lowest_prior(rate)):
+        raise UserError(
+            f"at class prior {prior:g} and positive rate {rate:g} every positive of '{problem.dataset}' is labeled and "
+            f"none is left among the unlabeled; use a rate below {prior:g}, or a prior above {rate:g}"
+        )
 
 
 def _prior(dataset: str, case: int) -> float:
@@ -182,16 +220,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     """All splits and configurations of one algorithm on one problem."""
     entry = catalogue.get(algorithm)
     hypers = entry.hypers
-    common = spec.hyper.get(EVERY, {})
-    for name in common:
-        if name not in OPTIMISER:
-            raise unknown("hyperparameter of every algorithm", name, OPTIMISER)
-    fixed = {**common, **spec.hyper.get(algorithm, {})}
-    for name in fixed:
-        if name not in hypers and name not in OPTIMISER:
-            raise unknown(f"hyperparameter of {algorithm}", name, [*hypers, *OPTIMISER])
-        if name in hypers:
-            _check_value(algorithm, name, fixed[name], hypers[name])
+    fixed = {**spec.hyper.get(EVERY, {}), **spec.hyper.get(algorithm, {})}
     own = {name: fixed[name] for name in fixed if name not in OPTIMISER}
     stages = entry.extra_stages > 0
     classic = entry.fits  # at once: no steps, no network, and nothing is searched
@@ -243,20 +272,6 @@ def _slow(runs: Iterable[RunSpec]) -> list[str]:
     for (name, minutes), count in fits.items():
         notes.append(f"{name} takes about {minutes} minutes a run on images, and there are {count} runs")
     return notes
-
-
-def _listed(names: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
-    """A value fixed in the spec must be of the kind the algorithm declares."""
-    if hyper.choices and value not in hyper.choices:
-        raise UserError(f"{name} of {algorithm} is '{value}'{nearest(str(value), hyper.choices)}")
-    if not hyper.choices and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise UserError(f"{name} of {algorithm} must be a number, and {value!r} was given")
 
 
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:

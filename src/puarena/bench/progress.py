@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress as Bar
 
     from puarena.bench.beacon import Beacon
@@ -90,11 +91,19 @@ class Progress:
     @property
     def line(self) -> str:
         """The state in one line."""
-        words = [f"fleets {self.fleets_done}/{self.fleets}", f"runs {self.runs_done}/{self.runs}"]
+        return "  ".join(filter(None, (self.time_left, self.counts)))
+
+    @property
+    def time_left(self) -> str:
+        """The time left, if it is known."""
+        return "" if self.left is None else f"{clock(self.left)} left"
+
+    @property
+    def counts(self) -> str:
+        """How many fleets and runs are done, and how fast."""
+        words = [f"runs {self.runs_done}/{self.runs}", f"fleets {self.fleets_done}/{self.fleets}"]
         if self.speed > 0:
             words.append(f"{_short(self.speed)} run-steps/s")
-        if self.left is not None:
-            words.append(f"{clock(self.left)} left")
         return "  ".join(words)
 
     def show(self, label: str | None = None) -> None:
@@ -126,20 +135,24 @@ class Lines(Progress):
 class Live(Progress):
     """A bar in the terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         super().__init__()
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
+        whole = Column(no_wrap=True)  # bar, percentage and time left are never cut; what follows gets what is left
+        rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._bar: Bar = Bar(
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[line]}"),
-            TextColumn("[dim]{task.description}"),
-            console=Console(stderr=True),
+            BarColumn(bar_width=20, table_column=whole),
+            TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True, min_width=4)),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True, min_width=10)),
+            TextColumn("{task.fields[line]} [dim]{task.description}", table_column=rest),
+            console=console or Console(stderr=True),
+            expand=True,
         )
-        self._task = self._bar.add_task("", total=None, line="")
+        self._task = self._bar.add_task("", total=None, line="", left="")
 
     def __enter__(self) -> Progress:
         self.safely(self._bar.start)
@@ -150,13 +163,23 @@ class Live(Progress):
 
     def show(self, label: str | None = None) -> None:
         """Redraw the bar."""
+        from rich.markup import escape
+
         total = max(self.steps, 1)
         done = self.steps_done if self.steps else total
-        self._bar.update(self._task, total=total, completed=done, line=self.line, description=label)
+        fleet = escape(label or "")
+        self._bar.update(
+            self._task, total=total, completed=done, description=fleet, line=self.counts, left=self.time_left
+        )
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         self._bar.console.print(text, markup=False, highlight=False)
+
+
+def progress_of(wanted: Progress | bool | None) -> Progress:
+    """What ``run`` tells its progress to: the one it was given, one for the terminal, or one that shows nothing."""
+    return wanted if isinstance(wanted, Progress) else for_terminal() if wanted else Progress()
 
 
 def for_terminal() -> Progress:

@@ -15,7 +15,7 @@ from puarena.bench.device import choose_device
 from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, trouble_of
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
-from puarena.bench.progress import Progress
+from puarena.bench.progress import Progress, progress_of
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
@@ -63,8 +63,8 @@ def run(
     out: str | Path,
     device: str = "auto",
     data: str | Path | None = None,
-    progress: Progress | None = None,
-    max_runs: int | None = None,
+    progress: Progress | bool = True,
+    fleet_size: int | None = None,
     workers: int | None = None,
     capture: bool = True,
     checkpoint_every: float = EVERY,
@@ -78,14 +78,23 @@ def run(
 
     A fleet that breaks off is noted with its reason and the others go on; ``retry_failed`` tries such fleets again.
     Several processes and machines can run one spec into one folder: they share the work.
-    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet, once for a
+    ``data`` is a folder that already has the datasets' files; ``fleet_size`` caps the runs of one fleet, once for a
     folder; ``workers`` is the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every
     ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
     ``engine`` names an executor (None: what pays on the device) and ``how`` is what else executors may be told
-    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing
-    runs ``only`` some can be wanted; the others stay missing.
+    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing runs ``only``
+    some can be wanted; the others stay missing. ``progress``: True shows it on stderr, False shows nothing, and an
+    object of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
+
+    The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
+    failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for
+    ``puarena.table`` and ``puarena.load``.
     """
+    if not isinstance(out, (str, Path)) or not str(out):
+        raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
     device = choose_device(device)
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
     plan = make_plan(suites.load(spec))
@@ -93,7 +102,7 @@ def run(
     source.check()
     revisions = source.revisions()
     store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash(revisions), revisions=revisions)
-    planned = _grouping(store, plan, max_runs, device)
+    planned = _grouping(store, plan, fleet_size, device)
     stored = store.done_runs()
     failed = {} if retry_failed else store.failed()
     undone = [run for run in plan.runs if run.run_id not in stored]
@@ -103,7 +112,7 @@ def run(
     outcome.failed_before = sum(run.run_id in failed for run in undone)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
     job = Job(source, store, device, states, capture)
-    with Stop(seconds) as stop, progress or Progress() as live, Beacon(store.path) as live.beacon:
+    with Stop(seconds) as stop, progress_of(progress) as live, Beacon(store.path) as live.beacon:
         say = partial(live.safely, live.say)
         resumed = {
             fleet: done

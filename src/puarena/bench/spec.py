@@ -10,69 +10,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from puarena.bench.problems import PROBLEM_LISTS, ProblemSpec, is_path, listed, with_datasets, with_values
 from puarena.bench.profiles import PROFILES
+from puarena.bench.values import OPTIMISER, TRUE_PRIOR, check_hyper, source_of_prior, wrong_kind, wrong_optimiser
+from puarena.bench.words import counted, enumerated
 from puarena.data import labelling as ways
-from puarena.errors import UserError, nearest
-from puarena.files import read_yaml
+from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import canonical, digest
+from puarena.yaml_files import read_yaml
 
 ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
-TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
 PROTOCOL: Final = "protocol"  # the same optimiser for all
-PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
-
-
-class ProblemSpec(BaseModel):
-    """One dataset with the cases, settings, rates, priors and ways of labelling to run it at (all combinations)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    dataset: str = Field(description="a built-in dataset, or the path of a YAML file that describes your own table")
-    cases: tuple[int, ...] = Field(
-        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
-    )
-    settings: tuple[str, ...] = Field(
-        default=(ways.DEFAULT,), description=", ".join(f"{s.code} = {s.title}" for s in ways.settings())
-    )
-    rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
-    priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
-    labelling: tuple[str, ...] = Field(default=(ways.SCAR,), description="who among the positives is labeled")
-
-    @field_validator(*PROBLEM_LISTS, mode="before")
-    @classmethod
-    def _one_is_a_list(cls, value: Any) -> Any:
-        return _listed(value)
-
-    @field_validator("dataset")
-    @classmethod
-    def _path(cls, value: str) -> str:
-        if "\0" in value:
-            raise ValueError("a path has a NUL character in it")
-        return value
-
-    @field_validator("settings", "labelling")
-    @classmethod
-    def _known(cls, values: tuple[str, ...], info: Any) -> tuple[str, ...]:
-        try:
-            if info.field_name == "settings":
-                return tuple(ways.get(value).code for value in values)
-            return tuple(ways.mechanism(value).text for value in values)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-
-    @field_validator("rates", "priors")
-    @classmethod
-    def _inside_unit(cls, values: tuple[float | None, ...], info: Any) -> tuple[float | None, ...]:
-        for value in values:
-            if value is not None and not 0 < value < 1:
-                name = {"rates": "positive rate", "priors": "class prior"}[info.field_name]
-                raise ValueError(f"a {name} lies strictly between 0 and 1, and {value:g} does not")
-        return values
 
 
 class Spec(BaseModel):
@@ -120,7 +72,14 @@ class Spec(BaseModel):
     @field_validator("algorithms", "plugins", "problems", "prior_source", mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
-        return _listed(value)
+        return tuple(TRUE_PRIOR if item is True else item for item in listed(value))  # YAML's true without quotes
+
+    @field_validator("splits", "configs", "steps", "warmup", "record_every", "seed", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError(f"it must be a whole number, and {str(value).lower()} was given")
+        return value
 
     @field_validator("plugins")
     @classmethod
@@ -132,13 +91,17 @@ class Spec(BaseModel):
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        from puarena.priors import METHODS
+        return tuple(dict.fromkeys(map(source_of_prior, values)))
 
-        known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
-        for value in values:
-            if value not in known:
-                raise ValueError(f"'{value}' is no source of the prior{nearest(value, known)}")
-        return tuple(dict.fromkeys(values))
+    @field_validator("hyper")
+    @classmethod
+    def _sensible(cls, values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for algorithm, fixed in values.items():
+            for name, value in fixed.items():
+                wrong = wrong_optimiser(name, value) if name in OPTIMISER else wrong_kind(value)
+                if wrong:
+                    raise ValueError(f"{name} of {algorithm} {wrong}, and {value!r} was given")
+        return values
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -151,24 +114,22 @@ class Spec(BaseModel):
         """A spec from a spec, a dictionary, or the path of a YAML file; ``suites.load`` knows suites by name, too."""
         if isinstance(source, Spec):
             return source
-        return cls(**source) if isinstance(source, Mapping) else cls.from_yaml(source)
+        if isinstance(source, Mapping):
+            return cls(**{str(key): value for key, value in source.items()})
+        if not isinstance(source, (str, Path)):
+            raise UserError(
+                f"an experiment is the name of a suite, a YAML file, a dictionary or a Spec, and {source!r} is none"
+            )
+        return cls.from_yaml(source)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Spec:
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
-        try:
-            content = read_yaml(path)
-        except FileNotFoundError:
-            raise UserError(f"there is no spec file {path}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"the spec file {path} cannot be read: {error}") from None
-        except yaml.YAMLError as error:
-            raise UserError(f"the spec file {path} is not YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(content, dict):
-            raise UserError(f"the spec file {path} must hold keys and values such as 'problems:' and 'algorithms:'")
-        content = {"name": path.stem, **{str(key): value for key, value in content.items()}}
-        return cls(**content)._beside(path.parent)
+        content = read_yaml(path, "spec file")
+        if "file" in content and "problems" not in content:
+            raise UserError(f"{path} describes a dataset; try 'puarena run demo --datasets {path}'")
+        return cls(**{"name": path.stem, **content})._beside(path.parent)
 
     def _beside(self, folder: Path) -> Spec:
         """The same spec with its relative paths taken from ``folder``."""
@@ -200,20 +161,38 @@ class Spec(BaseModel):
         """
         problems = list(self.problems)
         if datasets is not None:
-            problems = _with_datasets(problems, list(datasets))
+            problems = with_datasets(problems, [str(dataset) for dataset in listed(datasets)])
         for field in PROBLEM_LISTS:
             given = values.pop(field, None)
             if given is not None:
-                problems = _with_values(problems, field, tuple(given))
+                given = listed(given)
+                if field == "settings":
+                    given = [ways.get(value).code for value in given]
+                problems = with_values(problems, field, tuple(given))
         changes = {key: value for key, value in values.items() if value is not None}
         added = [str(plugin) for plugin in plugins]
         if algorithms is not None:
-            changes["algorithms"] = tuple(algorithms)
+            changes["algorithms"] = tuple(listed(algorithms))
         elif added and ALL not in self.algorithms:
             changes["algorithms"] = (*self.algorithms, *plugin_names(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
-        return Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+        changed = Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+        if changed == self or {"title", "description"} & changes.keys():
+            return changed
+        return changed.model_copy(update={"title": "", "description": changed.summary()})  # its words were the suite's
+
+    def summary(self) -> str:
+        """What is run, in a sentence."""
+        names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
+        rates = sorted({rate for problem in self.problems for rate in problem.rates})
+        settings = dict.fromkeys(ways.get(code).title for problem in self.problems for code in problem.settings)
+        methods = "every algorithm" if ALL in self.algorithms else enumerated(self.algorithms)
+        labeled = enumerated([f"{100 * rate:g}%" for rate in rates])
+        return (
+            f"{methods[0].upper()}{methods[1:]} on {enumerated(names)}, {enumerated(settings)}, {labeled} labeled: "
+            f"{counted(self.splits, 'split')}, {counted(self.configs, 'configuration')}, {self.steps:,} steps."
+        )
 
     def resolve(self) -> Spec:
         """The spec with ``all`` and the profile's choices spelled out, plugins loaded and every name looked up."""
@@ -226,8 +205,16 @@ class Spec(BaseModel):
         for name in self.algorithms:
             names += [*paper, *own] if name == ALL else [name]
         names = [catalogue.form(name, profile.variant) if profile.variant else name for name in names]
-        for name in {*names, *self.hyper} - {EVERY}:
-            catalogue.get(name)
+        for name in (*names, *self.hyper):
+            fixed = self.hyper.get(name, {})
+            if name != EVERY:
+                check_hyper(catalogue.get(name), fixed)
+            for value in fixed.keys() - set(OPTIMISER) if name == EVERY else ():
+                raise unknown("hyperparameter of every algorithm", value, OPTIMISER)
+        if own:
+            from puarena.quick_check import check_quickly
+
+            check_quickly(name for name in own if name in names)
         for problem in self.problems:
             data.info(problem.dataset)
         if self.network is not None:
@@ -271,11 +258,6 @@ class Spec(BaseModel):
         return digest(content)
 
 
-def is_path(dataset: str) -> bool:
-    """Is this dataset a user's own YAML file (and not a built-in name)?"""
-    return dataset.lower().endswith((".yaml", ".yml"))
-
-
 def plugin_names(paths: Iterable[str]) -> list[str]:
     """Load plugin files and name the algorithms they bring."""
     from puarena import plugins
@@ -283,36 +265,10 @@ def plugin_names(paths: Iterable[str]) -> list[str]:
     return [name for path in paths for name in plugins.load(path)]
 
 
-def _listed(value: Any) -> Any:
-    """``rates: 0.3`` means ``rates: [0.3]``; ``priors:`` left empty means the default prior."""
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-def _with_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[ProblemSpec]:
-    """Keep the problems of the named datasets; a dataset the spec does not have takes on all of its problems."""
-    chosen: list[ProblemSpec] = []
-    for dataset in datasets:
-        known = [problem for problem in problems if problem.dataset == dataset]
-        chosen += known or [problem.model_copy(update={"dataset": dataset}) for problem in problems]
-    return list(dict.fromkeys(chosen))
-
-
-def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]) -> list[ProblemSpec]:
-    """Keep the given values of a list where the spec has them all; otherwise put the given list in its place."""
-    if field == "labelling":  # as a spec has them
-        given = tuple(ways.mechanism(way).text for way in given)
-    present = {value for problem in problems for value in getattr(problem, field)}
-    changed = []
-    for problem in problems:
-        values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
-        if values:
-            changed.append(problem.model_copy(update={field: values}))
-    return list(dict.fromkeys(changed))
-
-
 def _sentence(error: ValidationError) -> str:
     """The first mistake of a spec in words."""
-    first = error.errors()[0]
+    mistakes = error.errors()
+    first = next((mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0])
     keys = [str(part) for part in first["loc"] if isinstance(part, str)]
     inside = len(keys) > 1 and keys[0] == "problems"
     fields = (ProblemSpec if inside else Spec).model_fields

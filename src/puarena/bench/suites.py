@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from puarena.bench.spec import ProblemSpec, Spec
+from puarena.bench.problems import ProblemSpec
+from puarena.bench.spec import Spec
 from puarena.errors import UserError, unknown
 
 FRAMES = ("pn-oracle", "pn-naive")  # the upper and the lower frame of every table
@@ -123,7 +124,7 @@ def get(name: str) -> Spec:
 
 def load(source: Spec | Mapping[str, Any] | str | Path) -> Spec:
     """A spec from a spec, a dictionary, the name of a suite, or the path of a YAML file."""
-    if isinstance(source, (Spec, Mapping)):
+    if not isinstance(source, (str, Path)):
         return Spec.load(source)
     if "\0" in str(source):
         raise UserError("the path of a spec file has a NUL character in it")

@@ -9,7 +9,8 @@ from typing import Any
 
 from puarena import data, networks, plugins
 from puarena.bench.plan import group, make_plan, planned_runs
-from puarena.bench.spec import EVERY, FULL_PRECISION, PROBLEM_LISTS, ProblemSpec, Spec, is_path, plugin_names
+from puarena.bench.problems import PROBLEM_LISTS, ProblemSpec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, Spec, plugin_names
 from puarena.errors import UserError
 from puarena.store import Store, Summary, ask
 from puarena.store.planned import PlannedRun

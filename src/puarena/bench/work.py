@@ -20,8 +20,8 @@ from puarena.bench.failures import Broken, Elsewhere, trouble_of
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
-from puarena.bench.spec import ESTIMATE
 from puarena.bench.stop import Stopped
+from puarena.bench.values import ESTIMATE
 from puarena.errors import UserError
 from puarena.store import OK, Folder
 

@@ -1,7 +1,7 @@
 """The command line: thin, every command is one call into the rooms, and nothing heavy is imported before it is needed.
 
 What a user can put right ends as ``error: <one sentence>`` on stderr with exit code 2. Exit code 1: some fleets
-failed; 130: interrupted.
+failed; 3: every run diverged; 130: interrupted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except UserError as error:
-            typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(2) from None
+            sentence = str(error)
+        except BrokenPipeError:
+            raise  # whoever read the output has gone
+        except OSError as error:  # a full disk, a folder that may not be written
+            sentence = f"'{error.filename}': {error.strerror}" if error.filename else error.strerror or str(error)
+        except MemoryError:
+            sentence = "there is not enough memory for this"
+        typer.echo(f"error: {sentence}", err=True)
+        raise typer.Exit(2)
 
 
 app = typer.Typer(

@@ -51,7 +51,7 @@ class Experiment:
     def spec(self) -> Spec:
         """The spec that is named, with the options applied."""
         from puarena.bench import suites
-        from puarena.bench.spec import TRUE_PRIOR
+        from puarena.bench.values import TRUE_PRIOR
 
         changes = asdict(self)
         for name in LISTS:
@@ -97,7 +97,7 @@ def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", worke
         "Next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes here,\n"
         "'puarena list algorithms' what the rows are."
     )
-    raise typer.Exit(1 if outcome.failures else 0)
+    raise typer.Exit(exit_code(outcome, out))
 
 
 @on_experiment
@@ -171,7 +171,7 @@ def run(
         "data": data,
         "workers": workers,
         "threads": threads,
-        "max_runs": fleet_size,
+        "fleet_size": fleet_size,
         "capture": capture == "auto",
         "checkpoint_every": checkpoint_every,
         "retry_failed": retry_failed,
@@ -188,8 +188,9 @@ def run(
     if outcome.stopped:
         say(f"stopped, as {outcome.stopped}; finished fleets and last states are kept: run the same command to go on")
         raise typer.Exit(3)
-    typer.echo(f"results in {out}; next: puarena report {out}")
-    raise typer.Exit(1 if outcome.failures or outcome.failed_before else 0)
+    plugins = "".join(f" --plugin {path}" for path in experiment.plugin or ())
+    typer.echo(f"results in {out}; next: puarena report {out}{plugins}")
+    raise typer.Exit(exit_code(outcome, out))
 
 
 def status(
@@ -244,10 +245,9 @@ def say_notes(notes: Iterable[str]) -> None:
 def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
     from puarena.bench import run as bench
-    from puarena.bench.progress import for_terminal
 
     try:
-        outcome = bench.run(spec, out, progress=for_terminal(), **how)
+        outcome = bench.run(spec, out, **how)
     except KeyboardInterrupt as interrupt:
         why = f" by {interrupt.args[0]}" if interrupt.args else ""
         say(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to go on")
@@ -264,6 +264,18 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     elif outcome.failed_before:
         say(f"{outcome.failed_before} runs failed before ('puarena status {out}'); --retry-failed tries them again")
     return outcome
+
+
+def exit_code(outcome: Outcome, out: Path) -> int:
+    """1 if fleets failed, 4 if every run diverged; how many did is said."""
+    from puarena.store import open_store
+
+    store = open_store(out)
+    outcomes = store.outcomes()
+    diverged = len(store.diverged(outcomes))
+    if diverged:
+        typer.echo(f"{diverged:,} of {len(outcomes):,} runs diverged: 'puarena report {out}' says which", err=True)
+    return 1 if outcome.failures or outcome.failed_before else 4 if diverged and diverged == len(outcomes) else 0
 
 
 def add_to(app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,26 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 
 T = TypeVar("T")
+
+
+def check_folder(out: Path) -> None:
+    """Refuse, before hours are spent, a folder that cannot be made or written."""
+    place = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not place.is_dir():
+        raise UserError(f"--out is '{out}', and '{place}' is a file; give a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"--out is '{out}', and nothing can be written in '{place}'; give another folder")
+
+
+def check_files(*files: Path | None) -> None:
+    """Refuse two outputs into one file: the second would replace the first."""
+    seen: set[Path] = set()
+    for file in files:
+        if file is not None and file.resolve() in seen:
+            raise UserError(f"two outputs would go into '{file}'; give each a file of its own")
+        if file is not None:
+            seen.add(file.resolve())
+
 
 Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
 Folder = Annotated[
@@ -57,7 +78,8 @@ FleetTimeout = Annotated[str | None, typer.Option(metavar="30m", help="give up a
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[
-    list[Path] | None, typer.Option("--plugin", metavar="FILE", help="a Python file with algorithms of your own")
+    list[Path] | None,
+    typer.Option("--plugin", "--plugins", metavar="FILE", help="a Python file with algorithms of your own"),
 ]
 Algorithms = Annotated[str | None, typer.Option(metavar="A,B", help="only these algorithms")]
 Datasets = Annotated[str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")]
@@ -71,7 +93,12 @@ Labelling = Annotated[
 ]
 PriorSource = Annotated[
     str | None,
-    typer.Option("--prior", metavar="true|estimate:bbe", help="also run everything with an estimated class prior"),
+    typer.Option(
+        "--prior",
+        "--prior-source",
+        metavar="true|estimate[:METHOD]",
+        help="also run everything with an estimated class prior",
+    ),
 ]
 Splits = Annotated[int | None, typer.Option(metavar="N", help="data draws per problem")]
 Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; the first is the default")]
@@ -89,10 +116,14 @@ Precision = Annotated[
 Optimiser = Annotated[
     str | None, typer.Option(metavar="protocol|authors", help="the protocol's SGD, or what a method's authors used")
 ]
-Metrics = Annotated[str | None, typer.Option("--metric", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")]
+Metrics = Annotated[
+    str | None, typer.Option("--metric", "--metrics", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")
+]
 Criteria = Annotated[
     str | None,
-    typer.Option("--criterion", metavar="C,D", help=f"criteria that choose the models: {', '.join(CRITERIA)}"),
+    typer.Option(
+        "--criterion", "--criteria", metavar="C,D", help=f"criteria that choose the models: {', '.join(CRITERIA)}"
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
 

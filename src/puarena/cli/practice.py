@@ -42,6 +42,12 @@ def fit(
     """Fit a model to a table of labeled positives and unlabeled rows."""
     import warnings
 
+    from puarena.bench.device import choose_device
+
+    if search < 1 or steps < 1:
+        raise UserError(f"--search is {search} and --steps {steps}; both are whole numbers of 1 or more")
+    choose_device(device)
+    opt.check_folder(out)
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
     marks = tables.read_marks(frame, data, label, positive, negative)
@@ -71,7 +77,11 @@ def fit(
         raise UserError(tables.sentence(error)) from None
     for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
         typer.echo(f"note: {text}", err=True)
-    clf.save(out)
+    try:
+        clf.save(out)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"the model was fitted and cannot be kept in '{out}' ({reason}); use another --out") from None
     if words := warning(X, marks == 1, setting, clf.prior_):
         typer.echo(f"warning: {words}", err=True)
     if len(clf.report_) > 1:
@@ -85,6 +95,7 @@ def fit(
         f"{X.shape[1]} features, {how}; {kept}{practical(selection).title} {clf.best_score_:.4f}; "
         f"{100 * share:.1f}% of the unlabeled rows look positive\n"
         f"model in {out}; next: puarena predict {out} TABLE --out scores.csv"
+        + "".join(f" --plugin {path}" for path in plugin or ())
     )
 
 
@@ -104,6 +115,8 @@ def predict(
 
     if suffix(out) not in ("csv", "parquet"):
         raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
+    if out.resolve() == data.resolve():
+        raise UserError(f"--out is the table itself, '{data}', which would be lost; give another file")
     frame = tables.read_table(data)
     import pandas as pd
 

@@ -84,6 +84,8 @@ def bench(
     from puarena.priors import bench as room
 
     values = many(priors, "priors", float)
+    if wrong := [value for value in values or () if not 0 < value < 1]:
+        raise UserError(f"a class prior lies strictly between 0 and 1, and {wrong[0]:g} does not")
     names, kinds = many(datasets, "datasets", str), many(settings, "settings", str)
     rows = []
     for row in room.measure(

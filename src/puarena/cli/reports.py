@@ -10,6 +10,7 @@ import typer
 
 from puarena.cli import options as opt
 from puarena.cli.options import many
+from puarena.errors import UserError
 
 
 def report(
@@ -20,20 +21,26 @@ def report(
     html: Annotated[Path | None, typer.Option(metavar="F", help="write the page")] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
-    error: Annotated[str, typer.Option(metavar="std|stderr", help="what stands after the ±")] = "stderr",
+    error: Annotated[
+        str, typer.Option(metavar="stderr|stderr-sample|std", help="what stands after the ±; the paper's is stderr")
+    ] = "stderr",
     algorithms: opt.Algorithms = None,
     datasets: opt.ShownDatasets = None,
     cases: opt.Cases = None,
     settings: opt.Settings = None,
     rates: opt.Rates = None,
+    plugin: opt.Plugins = None,
     others: opt.With = None,
 ) -> None:
-    """Choose models by the stored curves and print the tables; lists also give the order."""
+    """Choose models by the stored curves and print the tables; lists also give the order.
+
+    With --plugin the page describes algorithms of your own in their own words.
+    """
+    opt.check_files(markdown, latex, csv, html)
     from puarena import report as reports
     from puarena.report.table import keep
 
     source = _together(folder, others)
-
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     spread: Any = error  # checked where the table is made
     names = many(algorithms, "algorithms", str)
@@ -44,6 +51,12 @@ def report(
         many(settings, "settings", str),
         many(rates, "rates", float),
     )
+    if plugin:
+        from puarena import plugins
+
+        for file in plugin:
+            plugins.load(file)
+    say_incomplete(folder)
     reports.to_terminal(table)
     for path, render in ((markdown, reports.to_markdown), (latex, reports.to_latex), (csv, reports.to_csv)):
         if path is not None:
@@ -61,7 +74,9 @@ def stats(
     criterion: opt.Criteria = None,
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
-    against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
+    reference: Annotated[
+        str | None, typer.Option("--against", "--reference", metavar="A", help="compare only with this algorithm")
+    ] = None,
     rope: Annotated[
         float | None,
         typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
@@ -74,7 +89,8 @@ def stats(
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     names = many(algorithms, "algorithms", str)
-    everything = statistics(_together(folder, others), metrics, criteria, over, names, against, rope=rope)
+    everything = statistics(_together(folder, others), metrics, criteria, over, names, reference, rope=rope)
+    say_incomplete(folder, err=as_json)
     if as_json:
         typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
@@ -92,11 +108,13 @@ def compare(
     criterion: opt.Criteria = None,
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
+    opt.check_files(published, markdown, csv)
     from puarena.report import compare as comparing
     from puarena.report.agreement import agreement
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     comparisons = comparing.compare(folder, published, metrics, criteria)
+    say_incomplete(folder)
     comparing.show_comparison(comparisons)
     together = agreement(comparisons)
     if together.cells:
@@ -132,11 +150,24 @@ def export(
     out: Annotated[Path, typer.Option(metavar="F", help="the summary, a Parquet file")],
 ) -> None:
     """Make a small summary that can be published and is read like a results folder."""
+    if out.suffix.lower() != ".parquet":
+        raise UserError(f"a summary is a Parquet file, and --out is '{out}'; give a name that ends in .parquet")
     from puarena.report.export import export as write
 
     counts = write(folder, out)
     size = out.stat().st_size / 1e6
     typer.echo(f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB")
+
+
+def say_incomplete(folder: Path, err: bool = False) -> None:
+    """Begin with what is missing, failed or diverged, if anything is."""
+    from puarena.report import completeness
+
+    sentences = completeness(folder)
+    for sentence in sentences:
+        typer.echo(sentence, err=err)
+    if sentences and not err:
+        typer.echo()
 
 
 def _together(folder: Path, others: list[str] | None) -> Any:

@@ -95,6 +95,8 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
             f"{file}: column '{label}' has the values {shown}; say which one marks labeled positives with --positive"
         )
     labeled = flags.fillna(False).to_numpy(bool)
+    if labeled.sum() == 1 < len(labeled):
+        raise UserError(f"{file}: column '{label}' has 1 labeled positive; one is held out, so at least 2 are needed")
     if not labeled.any() or labeled.all():
         raise UserError(
             f"{file}: column '{label}' contains only one class for this question: {int(labeled.sum())} of "

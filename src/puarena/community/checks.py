@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__, catalogue
 from puarena.bench.plan import RunSpec, make_plan, run_steps
-from puarena.bench.spec import ESTIMATE, Spec
+from puarena.bench.spec import Spec
+from puarena.bench.values import ESTIMATE
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, Counts
 from puarena.store import Folder, Store, ask

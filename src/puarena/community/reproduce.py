@@ -114,7 +114,9 @@ def reproduce(
         return split is None or one.split == split
 
     with nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory(prefix="puarena-") as folder:
-        outcome = run(spec, Path(folder) / "again" if out is None else folder, progress=progress, only=chosen, **how)
+        outcome = run(
+            spec, Path(folder) / "again" if out is None else folder, progress=progress or False, only=chosen, **how
+        )
         if outcome.failures:
             raise UserError(f"the row could not be run again: {outcome.failures[0].reason}")
         again = open_store(outcome.out)

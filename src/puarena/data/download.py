@@ -200,6 +200,8 @@ def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path, size: in
             f"cannot fetch '{target.name}' of dataset '{info.name}' from {url} ({_cause(error)}); check the network, "
             f"or name a folder that holds the file with {ENVIRONMENT} or --data"
         ) from error
+    except UserError:
+        raise
     except ValueError as error:
         got = re.search(r"but got (\w+)", str(error))
         if got is None:

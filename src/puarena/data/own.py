@@ -20,26 +20,25 @@ from __future__ import annotations
 import glob
 import warnings
 import zipfile
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.data.dataset import Dataset, DatasetInfo
 from puarena.data.packed import check_arrays, check_gzip
 from puarena.data.pu import stratified_test_counts
 from puarena.errors import UserError, nearest, unknown
-from puarena.files import read_yaml
+from puarena.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Label = bool | int | float | str
+TRUTH = {True: ("yes", "true", "on", "y", "t"), False: ("no", "false", "off", "n", "f")}  # as YAML and people write it
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -95,14 +94,7 @@ def info(path: Path, dataset: Dataset) -> DatasetInfo:
 
 def read_spec(path: Path) -> OwnSpec:
     """Read and validate the YAML file."""
-    try:
-        content = read_yaml(path)
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"'{path}' is not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, Mapping):
-        raise UserError(f"'{path}' must hold keys and values such as `file: table.csv`, but it holds {content!r}")
+    content = read_yaml(path, "dataset file")
     for key in content:
         if key not in OwnSpec.model_fields:
             raise UserError(f"{path}: {unknown('key', str(key), OwnSpec.model_fields)}")
@@ -110,7 +102,7 @@ def read_spec(path: Path) -> OwnSpec:
         spec = OwnSpec.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = first["loc"][0] if first["loc"] else "the file"
+        where = str(first["loc"][0]) if first["loc"] else "the file"
         raise UserError(f"{path}: `{where}` is wrong ({first['msg']}); {content.get(where)!r} was found") from error
     if (spec.positive is None) == (spec.cases is None):
         raise UserError(f"{path}: give either `positive` (a list of labels) or `cases` (lists by number), and not both")
@@ -164,7 +156,8 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
     for case, positive in ({1: spec.positive or []} if spec.cases is None else spec.cases).items():
         known = []
         for value in positive:
-            if (name := _label_text(value)) not in class_names:
+            name = _as_in_file(value, class_names)
+            if name not in class_names:
                 hint = " (text such as yes, no, on, off needs quotes in YAML)" if isinstance(value, bool) else ""
                 raise UserError(f"{path}: {unknown('positive label', name, class_names)}{hint}")
             known.append(class_names.index(name))
@@ -176,6 +169,15 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
     if not cases:
         raise UserError(f"{path}: `cases` is empty; name the positive labels of at least one case")
     return cases
+
+
+def _as_in_file(value: Label, class_names: tuple[str, ...]) -> str:
+    """A label of the YAML file as the table spells it: ``yes`` without quotes is a truth value in YAML."""
+    name = _label_text(value)
+    if isinstance(value, bool) and name not in class_names:
+        meant = [label for label in class_names if label.lower() in TRUTH[value]]
+        return meant[0] if len(meant) == 1 else name
+    return name
 
 
 def _pool_prior(path: Path, case: int, positive: tuple[int, ...], pool: npt.NDArray[Any], balanced: bool) -> float:
@@ -226,11 +228,16 @@ def _read_csv(file: Path) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
             if file.name.lower().endswith(".gz"):
                 check_gzip(file)
-            return pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
+            frame = pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
     except UserError:
         raise
     except (Exception, RecursionError) as error:  # a damaged file can raise anything
         raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
+    head = str(frame.columns[0])
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(frame.columns) == 1 and mark in head:
+            raise UserError(f"the columns of '{file}' are separated by {word}, not by commas; save it with commas")
+    return frame
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

@@ -6,11 +6,12 @@ Nothing here imports torch: a report is made without it.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from puarena.errors import unknown
+from puarena.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Record:
 class Metric(Record):
     """A test metric. ``needs``: the ``decision`` (positive at or above zero) or the ``score`` (which ranks)."""
 
+    chance: Callable[[float], float] | None = None  # what the best constant answer gets, of the class prior
+
     @property
     def column(self) -> str:
         """The column of the store."""
@@ -96,4 +99,8 @@ def look_up(kind: str, name: str, known: Mapping[str, AnyRecord]) -> AnyRecord:
     for record in known.values():
         if plain == record.name or plain in record.synonyms:
             return record
+    words = {word: record.name for record in known.values() for word in (record.name, *record.synonyms)}
+    close = difflib.get_close_matches(plain, words, n=1, cutoff=0.6)
+    if close:
+        raise UserError(f"unknown {kind} '{name}'; did you mean '{words[close[0]]}'?")
     raise unknown(kind, str(name), known)

@@ -70,8 +70,24 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("accuracy", "Accuracy", "share of test points on the right side", accuracy, "decision", ("acc",)),
-        Metric("auc", "AUC", "area under the ROC curve", auc, "score", ("roc-auc", "auroc", "roc")),
+        Metric(
+            "accuracy",
+            "Accuracy",
+            "share of test points on the right side",
+            accuracy,
+            "decision",
+            ("acc",),
+            chance=lambda prior: max(prior, 1 - prior),
+        ),
+        Metric(
+            "auc",
+            "AUC",
+            "area under the ROC curve",
+            auc,
+            "score",
+            ("roc-auc", "auroc", "roc"),
+            chance=lambda prior: 0.5,
+        ),
         Metric("f1", "F1", "harmonic mean of precision and recall", f1, "decision", ("f1-score", "f-score", "f")),
         Metric(
             "precision",

@@ -19,6 +19,8 @@ from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
+from puarena.report.table import Cell, shown
+from puarena.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
 NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")
 LEAST = 3  # algorithms of a ranking
+PROTOCOL = {  # of the published tables
+    "steps": (20_000, "training steps"),
+    "configs": (10, "configurations"),
+    "splits": (3, "splits"),
+    "warmup": (2_000, "steps of a first stage"),
+}
 Key = tuple[Any, ...]
 
 
@@ -67,6 +75,7 @@ class Comparison(Problem):
     lines: tuple[Line, ...]
     spearman: float
     note: str
+    differs: str = ""  # in what the protocol is not the published one
 
     @property
     def title(self) -> str:
@@ -79,11 +88,14 @@ class Comparison(Problem):
     @property
     def verdict(self) -> str:
         """How well it agrees, in a sentence or two, with n."""
-        gaps = [line.in_errors for line in self.lines if not math.isnan(line.in_errors)]
-        near = sum(abs(gap) <= 2 for gap in gaps)
         mean = sum(line.difference for line in self.lines) / len(self.lines)
         rank = self.note or f"Spearman correlation of the ranking {self.spearman:.2f} (n = {len(self.lines)})."
-        return f"{rank} {near} of {len(gaps)} within two published standard errors; mean difference {mean:+.2f} points."
+        points = f"mean difference {shown(mean, sign=True)} points."
+        if self.differs:
+            return f"{rank} Another protocol than the published one, so differences are not counted in errors; {points}"
+        gaps = [line.in_errors for line in self.lines if not math.isnan(line.in_errors)]
+        near = sum(abs(gap) <= 2 for gap in gaps)
+        return f"{rank} {near} of {len(gaps)} within two published standard errors; {points}"
 
 
 def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, float]]:
@@ -96,6 +108,8 @@ def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, flo
             if missing:
                 raise UserError(f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}")
             return {_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader}
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"cannot read '{file}' ({(error.strerror or str(error)).lower()})") from None
     except UnicodeDecodeError:
@@ -160,6 +174,8 @@ def compare(
     if not tables:
         raise UserError(_nothing(theirs, set(numbers["dataset"].str.lower())))
 
+    differs = protocol_differences(curves.store)
+
     def order(key: Key) -> Key:
         return (*astuple(key[0]), key[1], chosen.index(key[2]), by.index(key[3]))
 
@@ -167,8 +183,28 @@ def compare(
     for key in sorted(tables, key=order):
         about = dict(zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True))
         lines, spearman, note = _judged(tables[key])
-        comparisons.append(Comparison(**asdict(key[0]), **about, lines=lines, spearman=spearman, note=note))
+        facts = asdict(key[0]) | about | {"spearman": spearman, "note": note, "differs": differs}
+        comparisons.append(Comparison(**facts, lines=lines))
     return comparisons
+
+
+def protocol_differences(store: Store | None) -> str:
+    """In what a folder's protocol differs from the published one, in words; nothing where it does not."""
+    if store is None:
+        return ""
+    specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
+    words: dict[str, None] = {}
+    for spec in specs:
+        for key, (published, noun) in PROTOCOL.items():
+            value = spec.get(key, published)
+            if value != published:
+                words[f"{noun}: {value:,} here, {published:,} published"] = None
+        fixed = spec.get("hyper") or {}
+        if fixed:
+            words[f"hyperparameters fixed here ({', '.join(sorted({name for v in fixed.values() for name in v}))})"] = (
+                None
+            )
+    return "; ".join(words)
 
 
 def published_criterion(profile: str, name: str) -> str:
@@ -211,11 +247,12 @@ def _judged(lines: list[Line]) -> tuple[tuple[Line, ...], float, str]:
 HEADS = ("algorithm", "ours", "published", "difference", "in published errors")
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    ours = f"{line.ours:.2f}" + ("" if math.isnan(line.ours_error) else f" ± {line.ours_error:.2f}")
-    theirs = f"{line.published:.2f}" + ("" if math.isnan(line.published_error) else f" ± {line.published_error:.2f}")
-    errors = "--" if math.isnan(line.in_errors) else f"{line.in_errors:+.1f}"
-    return line.algorithm, ours, theirs, f"{line.difference:+.2f}", errors
+def _cells(line: Line, item: Comparison) -> tuple[str, ...]:
+    digits = METRICS[item.metric].decimals
+    ours = Cell(line.ours, line.ours_error, decimals=digits).text()
+    theirs = Cell(line.published, line.published_error, decimals=digits).text()
+    errors = "--" if item.differs else shown(line.in_errors, 1, sign=True)
+    return line.algorithm, ours, theirs, shown(line.difference, digits, sign=True), errors
 
 
 def show_comparison(comparisons: list[Comparison], console: Console | None = None) -> None:
@@ -226,17 +263,25 @@ def show_comparison(comparisons: list[Comparison], console: Console | None = Non
     from rich.text import Text
 
     console = console or Console()
+    for sentence in caveats(comparisons):
+        console.print(Text(sentence, style="bold"), end="\n\n")
     for item in comparisons:
         console.print(Text(item.title, style="bold"))
         grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for i, head in enumerate(HEADS):
             grid.add_column(head, justify="right" if i else "left", no_wrap=True)
         for line in item.lines:
-            far = not math.isnan(line.in_errors) and abs(line.in_errors) > 2
-            grid.add_row(*map(Text, _cells(line)), style="" if far else "dim")
+            far = item.differs or (not math.isnan(line.in_errors) and abs(line.in_errors) > 2)
+            grid.add_row(*map(Text, _cells(line, item)), style="" if far else "dim")
         console.print(grid)
         console.print(Text(item.verdict), end="\n\n")
     console.print(Text(overview(comparisons)))
+
+
+def caveats(comparisons: list[Comparison]) -> list[str]:
+    """What must be known before the numbers."""
+    differing = dict.fromkeys(item.differs for item in comparisons if item.differs)
+    return [f"The two protocols differ: {words}." for words in differing]
 
 
 def overview(comparisons: list[Comparison]) -> str:
@@ -249,18 +294,20 @@ def overview(comparisons: list[Comparison]) -> str:
         near = sum(abs(line.in_errors) <= 2 for line in lines)
         spearman = f"median Spearman correlation {median(ranked):.2f}" if ranked else ""
         ranking = f"{spearman} over n = {len(ranked)} tables" if ranked else "no ranking"
+        counted = f"; {near} of {len(lines)} numbers within two published standard errors"
+        if any(item.differs for item in mine):
+            counted = "; differences are not counted in published errors, which belong to another protocol"
         parts.append(
-            f"Runs of the profile '{profile}': {ranking}; {near} of {len(lines)} numbers within two published standard "
-            f"errors ('±' is the standard error over splits, in both)."
+            f"Runs of the profile '{profile}': {ranking}{counted} ('±' is the standard error over splits, in both)."
         )
     return " ".join(parts)
 
 
 def comparison_to_markdown(comparisons: list[Comparison], path: str | Path | None = None) -> str:
     """The comparisons as GitHub Markdown; also written to ``path`` if given."""
-    parts = [overview(comparisons), ""]
+    parts = [*caveats(comparisons), *([""] if caveats(comparisons) else []), overview(comparisons), ""]
     for item in comparisons:
-        rows = [f"| {' | '.join(map(md, _cells(line)))} |" for line in item.lines]
+        rows = [f"| {' | '.join(map(md, _cells(line, item)))} |" for line in item.lines]
         heads = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: |"]
         parts += [f"### {md(item.title)}", "", *heads, *rows, "", item.verdict, ""]
     return out("\n".join(parts), path)
@@ -275,7 +322,7 @@ def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = N
     writer.writerow((*about, "algorithm", "base", "calibrated", *numbers, "n", "spearman", "algorithms"))
     for item in comparisons:
         for line in item.lines:
-            values = [number(getattr(line, name)) for name in numbers]
+            values = ["" if name == "in_errors" and item.differs else number(getattr(line, name)) for name in numbers]
             where = [getattr(item, name) for name in about]
             method = [line.algorithm, line.method.base, int(line.method.calibrated)]
             writer.writerow([*where, *method, *values, line.n, number(item.spearman), len(item.lines)])

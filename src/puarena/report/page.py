@@ -14,6 +14,7 @@ from puarena import __version__
 from puarena.data.labelling import SCAR, meaning, short
 from puarena.files import write_file
 from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.report.completeness import completeness
 from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
@@ -52,7 +53,7 @@ def write_page(
             tables=tables,
             methods=data.get("methods", []),
             verdict=_verdict(data),
-            first_lines=_first_lines(curves),
+            first_lines=completeness(curves),
             error=ERRORS[error],
             metrics=METRICS,
             criteria={name: CRITERIA[name] for name in by},
@@ -93,11 +94,6 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
         {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
         for name, parts in shifts.items()
     ]
-
-
-def _first_lines(curves: Curves) -> list[str]:
-    """What must be said before anything else: which results are missing."""
-    return []
 
 
 def _verdict(data: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ NOTHING = "There are no results yet."
 
 
 def to_terminal(tables: Sequence[Table], console: Console | None = None) -> None:
-    """Print the tables; as wide as they need to be, or with fewer digits, or one metric below the other."""
+    """Print the tables; as wide as they need to be, or tighter, or one metric below the other."""
     from rich.console import Console
     from rich.text import Text
 
@@ -213,15 +213,15 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     about = ("algorithm", "profile", "prior_source", "precision")
-    numbers = ("mean", "error", "error_kind", "std_population", "std_sample", "n", "best")
+    numbers = ("text", "mean", "error", "error_kind", "std_population", "std_sample", "stderr_sample", "n", "best")
     writer.writerow((*PROBLEM, *about, "metric", "criterion", *numbers))
     for table in tables:
         problem = [number(x) if isinstance(x, float) else x for x in (getattr(table, name) for name in PROBLEM)]
         for row in table.rows:
             method = [getattr(row, name) for name in about]
             for column, cell in zip(table.columns, row.cells, strict=True):
-                values = [number(cell.mean), number(cell.error), table.error]
-                values += [number(cell.std_population), number(cell.std_sample)]
+                values = [cell.text(), number(cell.mean), number(cell.error), table.error]
+                values += [number(x) for x in (cell.std_population, cell.std_sample, cell.stderr_sample)]
                 words = map(plain_cell, [*problem, *method, column.metric, column.criterion])
                 writer.writerow([*words, *values, cell.n, int(cell.best)])
     return out(text.getvalue(), path)

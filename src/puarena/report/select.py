@@ -54,7 +54,9 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
     """Mean over splits, as shown (most metrics in percent), per problem, method, criterion and metric.
 
     ``std_population`` and ``std_sample`` are standard deviations over splits; ``stderr``, what the paper prints after
-    ±, is ``std_population / sqrt(n)`` (missing for a single split); of the ``splits`` that ran, ``n`` have a value.
+    ±, is ``std_population / sqrt(n)`` and ``stderr_sample`` the usual ``std_sample / sqrt(n)`` (both missing for one
+    split); of the ``splits`` that ran, ``n`` have a value. Means are rounded to nine digits after the point, so that
+    what is equal but for the order of a sum is a tie everywhere.
     """
     import duckdb
 
@@ -67,8 +69,9 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
         for i, record in enumerate(wanted)
     )
     query = f"""
-        SELECT {keys}, metric, avg(value) AS mean,
+        SELECT {keys}, metric, round(avg(value), 9) AS mean,
                CASE WHEN count(value) > 1 THEN stddev_pop(value) / sqrt(count(value)) END AS stderr,
+               CASE WHEN count(value) > 1 THEN stddev_samp(value) / sqrt(count(value)) END AS stderr_sample,
                stddev_pop(value) AS std_population, stddev_samp(value) AS std_sample,
                count(value) AS n, count(*) AS splits, min(configs) AS configs
         FROM ({parts}) GROUP BY {keys}, place, metric ORDER BY {keys}, place

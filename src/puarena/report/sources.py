@@ -126,7 +126,12 @@ def opened(source: Source) -> Curves:
         con = duckdb.connect()
         con.execute("SET parquet_metadata_cache = true")  # many queries over the same files follow
         return Curves(store.relation(con), store)
-    return Curves(duckdb.connect().from_df(store) if isinstance(store, pandas.DataFrame) else store)
+    if isinstance(store, pandas.DataFrame) and len(store.columns):
+        store = duckdb.connect().from_df(store)
+    if not isinstance(store, duckdb.DuckDBPyRelation):
+        kind = "an empty frame" if isinstance(store, pandas.DataFrame) else repr(store)[:100]
+        raise UserError(f"{kind} is not a table of curves; give a results folder, or what puarena.load returns")
+    return Curves(store)
 
 
 def load(source: Source) -> DuckDBPyRelation:

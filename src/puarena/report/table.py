@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.data.labelling import SCAR
@@ -12,17 +13,28 @@ from puarena.errors import unknown
 from puarena.metrics import CRITERIA, METRICS, cautions
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
+from puarena.report.problems import settings as settings_by_code
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-ErrorKind = Literal["stderr", "std"]
+ErrorKind = Literal["stderr", "stderr-sample", "std"]
 ERRORS = {
-    "stderr": "standard error over splits (population standard deviation / sqrt(n))",
+    "stderr": "standard error over splits (population standard deviation / sqrt(n), as in the paper)",
+    "stderr-sample": "standard error over splits (sample standard deviation / sqrt(n))",
     "std": "sample standard deviation over splits",
 }
+_COLUMN = {"stderr": "stderr", "stderr-sample": "stderr_sample", "std": "std_sample"}
+
+
+def shown(value: float, decimals: int = 2, sign: bool = False) -> str:
+    """A number as every table, list, page and file prints it; two dashes where there is none."""
+    if math.isnan(value):
+        return "--"
+    text = f"{round(value, 9):{'+' if sign else ''}.{decimals}f}"
+    return text if float(text) else text.replace("-", "+" if sign else "")  # no minus before a zero
 
 
 @dataclass(frozen=True)
@@ -41,17 +53,18 @@ class Cell:
     error: float = math.nan
     std_population: float = math.nan
     std_sample: float = math.nan
+    stderr_sample: float = math.nan
     n: int = 0
     decimals: int = 2
     best: bool = False
+    chance: bool = False  # not above what a constant answer gets
 
     def text(self, tight: bool = False) -> str:
         """``mean ± error``; the mean alone when there is no error, two dashes when there is no mean."""
-        if math.isnan(self.mean):
-            return "--"
-        digits = self.decimals - tight
-        mean = f"{self.mean:.{digits}f}"
-        return mean if math.isnan(self.error) else f"{mean}{'±' if tight else ' ± '}{self.error:.{digits}f}"
+        mean = shown(self.mean, self.decimals)
+        if math.isnan(self.mean) or math.isnan(self.error):
+            return mean
+        return f"{mean}{'±' if tight else ' ± '}{shown(self.error, self.decimals)}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,34 @@ class Table(Problem):
         first = f"Test results{self._unit()}, mean over splits {self._spread()}. Best of each column {best}{rule}."
         marked = calibrated and any(row.calibrated for row in self.rows)
         return " ".join((first, *([f"Calibrated forms {calibrated}."] if marked else []), *self.notes))
+
+    def to_frame(self) -> DataFrame:
+        """A pandas frame, one row per method and column: exact numbers, and ``text`` as it is printed."""
+        import pandas
+
+        names = ("mean", "error", "std_population", "std_sample", "stderr_sample", "n", "best", "chance")
+        lines = [
+            {name: getattr(self, name) for name in PROBLEM}
+            | {name: getattr(row, name) for name in METHOD}
+            | {"metric": column.metric, "criterion": column.criterion, "text": cell.text()}
+            | {name: getattr(cell, name) for name in names}
+            for row in self.rows
+            for column, cell in zip(self.columns, row.cells, strict=True)
+        ]
+        return pandas.DataFrame(lines)
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        heads = [f"{METRICS[c.metric].title}<br>{CRITERIA[c.criterion].title}" for c in self.columns]
+        lines = []
+        for row in self.rows:
+            cells = "".join(f"<td>{f'<b>{c.text()}</b>' if c.best else c.text()}</td>" for c in row.cells)
+            lines.append(f"<tr><th>{escape(row.label)}</th>{cells}</tr>")
+        head = "".join(f"<th>{text}</th>" for text in ("", *heads))
+        return (
+            f"<table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(lines)}</tbody></table><p>{escape(self.caption())}</p>"
+        )
 
     def _unit(self) -> str:
         records = [METRICS[metric] for metric, _ in self.metrics()]
@@ -111,7 +152,8 @@ def table(
     """Make one table per problem from a results folder (a path or a ``Store``) or a relation like ``load``'s.
 
     ``metrics`` and ``criteria``: names of records of ``puarena.metrics``; the usual ones, and those of the profile,
-    unless told. ``error``: ``stderr`` or ``std``. ``algorithms``: which, in order.
+    unless told. ``error``: ``stderr`` (the paper's), ``stderr-sample`` or ``std``. ``algorithms``: which, in order. A
+    table has ``to_frame()``, and shows itself in a notebook.
     """
     curves = opened(source)
     chosen, by = curves.metrics(metrics), curves.criteria(criteria)
@@ -142,6 +184,7 @@ def keep(
     rates: Sequence[float] | None = None,
 ) -> list[Table]:
     """The tables of these problems only, in the given order; ``None`` keeps all."""
+    settings = None if settings is None else [_code(setting) for setting in settings]
     wanted = {"dataset": datasets, "case": cases, "setting": settings, "rate": rates}
     for field, values in wanted.items():
         present = [f"{getattr(item, field)}" for item in tables]
@@ -153,21 +196,34 @@ def keep(
     return sorted(kept, key=lambda item: [values.index(getattr(item, field)) for field, values in lists.items()])
 
 
+def _code(setting: str) -> str:
+    """A setting as it is stored, also by its title."""
+    return next((code for code, known in settings_by_code().items() if setting.lower() in (code, known.title)), setting)
+
+
 def _one(
     numbers: DataFrame, columns: tuple[Column, ...], error: ErrorKind, order: Sequence[str] | None, notes: Sequence[str]
 ) -> Table:
     """The table of one problem."""
-    kind = "stderr" if error == "stderr" else "std_sample"
+    problem = read_all(Problem, numbers[:1])[0]
     lines: dict[Method, dict[Column, Cell]] = {}
     for method, record in zip(read_all(Method, numbers), numbers.to_dict("records"), strict=True):
-        errors = float(record[kind]), float(record["std_population"]), float(record["std_sample"])
-        decimals = METRICS[record["metric"]].decimals
-        cell = Cell(float(record["mean"]), *errors, n=int(record["n"]), decimals=decimals)
+        metric, mean, noise = METRICS[record["metric"]], float(record["mean"]), float(record[_COLUMN[error]])
+        lowest = math.nan if metric.chance is None else metric.factor * metric.chance(problem.prior)
+        cell = Cell(
+            mean=mean,
+            error=noise,
+            std_population=float(record["std_population"]),
+            std_sample=float(record["std_sample"]),
+            stderr_sample=float(record["stderr_sample"]),
+            n=int(record["n"]),
+            decimals=metric.decimals,
+            chance=mean - (0.0 if math.isnan(noise) else noise) <= lowest,
+        )
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
     rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
-    problem = read_all(Problem, numbers[:1])[0]
     warned = [] if problem.labelling == SCAR else cautions(dict.fromkeys(column.criterion for column in columns))
-    about = (*(f"{text}." for text in warned), *_notes(numbers), *notes)
+    about = (*(f"{text}." for text in warned), *_notes(numbers), *_at_chance(rows, columns), *notes)
     marked = tuple(_marked(rows, columns))
     return Table(**_facts(problem, PROBLEM), columns=columns, rows=marked, error=error, notes=about)
 
@@ -187,6 +243,18 @@ def _marked(rows: list[Row], columns: tuple[Column, ...]) -> list[Row]:
                 cells = (*row.cells[:i], replace(row.cells[i], best=True), *row.cells[i + 1 :])
                 rows[j] = replace(row, cells=cells)
     return rows
+
+
+def _at_chance(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
+    """Which methods are no better than a constant answer, within one error."""
+    criteria = dict.fromkeys(column.criterion for column in columns)
+    marked = []
+    for row in rows:
+        where = {c.criterion for c, cell in zip(columns, row.cells, strict=True) if cell.chance}
+        by = ", ".join(CRITERIA[name].title for name in criteria if name in where)
+        if where:
+            marked.append(row.label if len(where) == len(criteria) else f"{row.label} by {by}")
+    return [f"At chance level, no better than always the same answer: {', '.join(marked)}."] if marked else []
 
 
 def _notes(numbers: DataFrame) -> list[str]:

@@ -22,6 +22,7 @@ from puarena.errors import UserError
 from puarena.files import cannot_write, check_writable, is_whole, reason, tidy, write_file
 from puarena.store import claims
 from puarena.store.base import READABLE, Store, has_schema
+from puarena.store.identity import digest
 from puarena.store.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.store.planned import Planned, read_planned, write_planned
 from puarena.store.schema import FORMAT, check_frame, select_list
@@ -56,10 +57,13 @@ class Folder(Store):
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
             tidy(path, *folders)
+        except UserError:
+            raise
         except (OSError, ValueError) as error:
             raise UserError(f"cannot use the results folder '{path}' ({reason(error)}); use another --out") from error
         check_writable(*folders)
-        info = {"format": FORMAT, "spec_hash": spec_hash, "versions": versions(), "sealed": True, **about, "spec": spec}
+        kept = {"format": FORMAT, "spec_hash": spec_hash, "spec_seal": digest(spec), "versions": versions()}
+        info = {**kept, "sealed": True, **about, "spec": spec}
         with suppress(FileExistsError):
             if not (path / "spec.json").exists():
                 write_file(path / "spec.json", json.dumps(info, indent=2), exclusive=True)
@@ -246,6 +250,8 @@ def _read_info(path: Path) -> dict[str, Any]:
         if not file.is_file():
             raise UserError(f"'{path}' is not a results folder of puarena: it has no spec.json")
         info = json.loads(file.read_text(encoding="utf-8"))
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"cannot read '{file}' ({reason(error)})") from error
     except ValueError as error:
@@ -253,6 +259,10 @@ def _read_info(path: Path) -> dict[str, Any]:
     needed: dict[str, type] = {"format": int, "spec_hash": str, "versions": dict, "spec": dict}
     if not isinstance(info, dict) or not all(isinstance(info.get(key), kind) for key, kind in needed.items()):
         raise UserError(f"'{file}' was not written by puarena; use another results folder")
+    if "spec_seal" in info and info["spec_seal"] != digest(info["spec"]):
+        raise UserError(
+            f"'{file}' was edited after its runs were made; restore it, or run the new spec with another --out"
+        )
     if info["format"] not in READABLE:
         raise UserError(
             f"'{path}' has results in format {info['format']} (puarena {info['versions'].get('puarena', 'unknown')}) "

@@ -53,5 +53,6 @@ def explain(entry: Entry) -> str:
         search = f"; search {hyper.search}" if hyper.search else ""
         choices = f"; one of {', '.join(hyper.choices)}" if hyper.choices else ""
         lines.append(f"  {key} = {hyper.default}: {hyper.doc}{search}{choices}")
-    lines += ["", f"Differs from the published code: {entry.differs or 'in nothing'}"]
+    origin = f"Comes from the plugin {entry.plugin_file}" if entry.plugin_file else ""
+    lines += ["", origin or f"Differs from the published code: {entry.differs or 'in nothing'}"]
     return "\n".join(lines)

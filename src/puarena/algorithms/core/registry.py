@@ -18,6 +18,8 @@ from puarena.paper import place
 ENTRY_POINT = "puarena.algorithms"
 SETTINGS = ("one-sample", "two-sample", "either")
 
+RESERVED = ("all", "true", "none", "null")  # words that mean something else where algorithms are named
+
 _plugins: dict[str, AlgorithmEntry] = {}
 
 
@@ -68,6 +70,8 @@ def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
     """Register an algorithm of a plugin, and its calibrated form; ``built_in`` names cannot be used again."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", cls.name):
         raise UserError(f"an algorithm is called '{cls.name}'; a name has small letters, digits, '-', '_' and '.' only")
+    if cls.name in RESERVED or cls.name.endswith((".yaml", ".yml", ".py")):
+        raise UserError(f"an algorithm is called '{cls.name}', by which it could not be selected; choose another name")
     if cls.setting not in SETTINGS:
         raise UserError(
             f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: {', '.join(SETTINGS)}"

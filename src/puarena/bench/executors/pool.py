@@ -5,7 +5,6 @@ Imports nothing large: a worker chooses its device before torch is imported.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import platform
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.bench.executors.base import Ended, Executor, How, News, longest_first
 from puarena.bench.executors.orphan import end_with_parent
+from puarena.bench.executors.spawning import WorkerContext
 from puarena.bench.failures import Broken, Elsewhere, Trouble
 from puarena.bench.stop import Stop, Stopped
 from puarena.errors import UserError
@@ -95,7 +95,7 @@ class Pool:
             needed -= 1
 
     def _start(self, environment: Mapping[str, str]) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = WorkerContext()
         here, there = context.Pipe()
         process = context.Process(target=_work, args=(there, dict(environment), self.shared))
         process.start()

@@ -1,0 +1,92 @@
+"""The problems of a spec, and how a command line's filters change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from puarena.data import labelling as ways
+from puarena.errors import UserError
+
+PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
+
+
+class ProblemSpec(BaseModel):
+    """One dataset with the cases, settings, rates, priors and ways of labelling to run it at (all combinations)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str = Field(description="a built-in dataset, or the path of a YAML file that describes your own table")
+    cases: tuple[int, ...] = Field(
+        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
+    )
+    settings: tuple[str, ...] = Field(
+        default=(ways.DEFAULT,), description=", ".join(f"{s.code} = {s.title}" for s in ways.settings())
+    )
+    rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
+    priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
+    labelling: tuple[str, ...] = Field(default=(ways.SCAR,), description="who among the positives is labeled")
+
+    @field_validator(*PROBLEM_LISTS, mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return listed(value)
+
+    @field_validator("dataset")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("a path has a NUL character in it")
+        return value
+
+    @field_validator("settings", "labelling")
+    @classmethod
+    def _known(cls, values: tuple[str, ...], info: Any) -> tuple[str, ...]:
+        try:
+            if info.field_name == "settings":
+                return tuple(ways.get(value).code for value in values)
+            return tuple(ways.mechanism(value).text for value in values)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("rates", "priors")
+    @classmethod
+    def _inside_unit(cls, values: tuple[float | None, ...], info: Any) -> tuple[float | None, ...]:
+        for value in values:
+            if value is not None and not 0 < value < 1:
+                name = {"rates": "positive rate", "priors": "class prior"}[info.field_name]
+                raise ValueError(f"a {name} lies strictly between 0 and 1, and {value:g} does not")
+        return values
+
+
+def is_path(dataset: str) -> bool:
+    """Is this dataset a user's own YAML file (and not a built-in name)?"""
+    return dataset.lower().endswith((".yaml", ".yml"))
+
+
+def listed(value: Any) -> Any:
+    """``rates: 0.3`` means ``rates: [0.3]``; ``priors:`` left empty means the default prior."""
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+def with_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[ProblemSpec]:
+    """Keep the problems of the named datasets; a dataset the spec does not have takes on all of its problems."""
+    chosen: list[ProblemSpec] = []
+    for dataset in datasets:
+        known = [problem for problem in problems if problem.dataset == dataset]
+        chosen += known or [problem.model_copy(update={"dataset": dataset}) for problem in problems]
+    return list(dict.fromkeys(chosen))
+
+
+def with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]) -> list[ProblemSpec]:
+    """Keep the given values of a list where the spec has them all; otherwise put the given list in its place."""
+    if field == "labelling":  # as a spec has them
+        given = tuple(ways.mechanism(way).text for way in given)
+    present = {value for problem in problems for value in getattr(problem, field)}
+    changed = []
+    for problem in problems:
+        values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
+        if values:
+            changed.append(problem.model_copy(update={field: values}))
+    return list(dict.fromkeys(changed))
