@@ -64,7 +64,7 @@ def _rows(
 ) -> tuple[np.ndarray, list[Row]]:
     """Return features and runs that differ in seed and learning rate; a calibrated form is calibrated in both ways."""
     x, data, hidden = toy_problem(prior, **problem)
-    kinds = ("weighted", "batch-union")
+    kinds = ("weighted", "batch-union") if algorithms.get(name).cls.forms_mix else ("batch-union",) * 2
     return x, [Row(name, data, hidden, 11 + i, lr, calibration=kinds[i % 2]) for i, lr in enumerate(lrs)]
 
 
@@ -84,7 +84,8 @@ def _finite(curves: Curves, case: str) -> None:
 def learns(name: str, config: FleetConfig = CONFIG) -> None:
     """It learns a separable problem better than chance at priors 0.3, 0.5 and 0.7."""
     entry = algorithms.get(name)
-    config = replace(config, batch_size=64, steps=300, warmup=100, record_every=50)
+    long = any(phase.share for phase in entry.cls.phases)  # who warms up for a part of the steps needs more of them
+    config = replace(config, batch_size=64, steps=600 if long else 300, warmup=100, record_every=50)
     setting = labelling.DEFAULT if entry.setting == "either" else entry.setting
     lrs = (3e-4, 3e-3, 3e-2, 3e-1)
     features, rows = [], []

@@ -19,7 +19,7 @@ from puarena.bench.spec import Spec
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.steps import Stepper
 from puarena.paper import ORDER
-from puarena.priors import bbe
+from puarena.priors.methods import bbe
 from puarena.priors.sample import Sample
 from toys import rows, toy
 

@@ -129,7 +129,7 @@ def test_rows_of_the_benchmark(tmp_path):
 
 
 def test_all_does_not_mean_the_classics():
-    assert catalogue.names("classic") == [*ROWS, "puet", "puet-c"]
+    assert catalogue.names("classic") == [*ROWS, "sar-em-lr", "puet", "puet-c"]
     problems = [{"dataset": "digits"}]
     assert not set(Spec(problems=problems).resolve().algorithms) & set(ROWS)
     assert "Elkan, Noto" in explain(catalogue.get("elkan-noto"))

@@ -202,7 +202,7 @@ def test_precisions_are_the_networks_own():
 def test_another_file_of_a_network_is_another_run(monkeypatch):
     networks.register(Linear)
     first = make_plan(spec(network="linear"))
-    monkeypatch.setattr("puarena.bench.plan.file_digest", lambda path: "changed")
+    monkeypatch.setattr("puarena.plugins.digest_of", lambda path: "changed")
     assert not set(first.run_ids) & set(make_plan(spec(network="linear")).run_ids)
     assert {run.source for run in make_plan(spec()).runs} == {""}
 
