@@ -139,7 +139,7 @@ def make_plan(spec: Spec) -> Plan:
         lists = (part.cases, part.settings, part.rates, part.priors, part.labelling)
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
-            problem = Problem(info.name, case, setting, rate, known, mechanism)
+            problem = Problem(info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled)
             for algorithm in spec.algorithms:
                 if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:
                     skipped[algorithm] = None
@@ -162,7 +162,8 @@ def make_plan(spec: Spec) -> Plan:
 
 def _prior(dataset: str, case: int) -> float:
     """The prior a problem has when the spec names none: naming it must not make another run."""
-    return data.load(dataset).prior_of(case) if is_path(dataset) else data.info(dataset).default_prior
+    info = data.info(dataset)
+    return info.prior_of(case) if info.balanced and not is_path(dataset) else data.load(dataset).prior_of(case)
 
 
 def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
@@ -258,7 +259,8 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         network = run.batch_size, run.network, run.precision, run.optimiser
         shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
-        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, problem.labelling, case, *shape)
+        sizes = problem.rate, problem.prior, problem.labelling, problem.labeled, problem.unlabeled
+        key = (method, problem.dataset, problem.setting, *sizes, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
     for members in alike.values():

@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
+from puarena.data.problem import sizes_given
 from puarena.errors import UserError, nearest
 from puarena.store.identity import canonical, digest, file_digest
 
-ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
+ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec
+ALL_KNOWN = "all-known"  # every registered method in the form of its definition, classics included
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 TRUE_PRIOR, ESTIMATE = "true", "estimate:"  # sources of the prior that algorithms are told
 FULL_PRECISION: Final = "float32"
 PROTOCOL: Final = "protocol"  # the same optimiser for all
+PROBLEM_SIZES = ("labeled", "unlabeled")
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
 
 
@@ -41,6 +44,21 @@ class ProblemSpec(BaseModel):
     rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
     priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
     labelling: tuple[str, ...] = Field(default=(ways.SCAR,), description="who among the positives is labeled")
+
+    labeled: int | None = Field(default=None, description="labeled positives, with `unlabeled` in place of rates")
+    unlabeled: int | None = Field(default=None, description="unlabeled examples, with `labeled` in place of rates")
+
+    @model_validator(mode="after")
+    def _sizes_or_rates(self) -> ProblemSpec:
+        if self.labeled is None and self.unlabeled is None:
+            return self
+        if "rates" in self.model_fields_set and self.rates != (0.3,):
+            raise ValueError("give either rates or the sizes `labeled` and `unlabeled`, and not both")
+        try:
+            sizes_given(self.labeled, self.unlabeled)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return self
 
     @field_validator(*PROBLEM_LISTS, mode="before")
     @classmethod
@@ -76,7 +94,9 @@ class Spec(BaseModel):
     title: str = Field(default="", description="a heading for the report")
     description: str = Field(default="", description="what it is, in a sentence")
     problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
-    algorithms: tuple[str, ...] = Field(default=(ALL,), description="names of algorithms, or all", min_length=1)
+    algorithms: tuple[str, ...] = Field(
+        default=(ALL,), description="names of algorithms, all or all-known", min_length=1
+    )
     splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
     configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")
     draws: Literal["shared", "per-split"] | None = Field(
@@ -194,7 +214,7 @@ class Spec(BaseModel):
         added = [str(plugin) for plugin in plugins]
         if algorithms is not None:
             changes["algorithms"] = tuple(algorithms)
-        elif added and ALL not in self.algorithms:
+        elif added and not {ALL, ALL_KNOWN} & set(self.algorithms):
             changes["algorithms"] = (*self.algorithms, *plugin_names(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
@@ -207,9 +227,9 @@ class Spec(BaseModel):
         profile = PROFILES[self.profile]
         own = plugin_names(self.plugins)
         paper = [name for name in catalogue.names("puarena") if catalogue.get(name).in_paper]
-        names: list[str] = []
-        for name in self.algorithms:
-            names += [*paper, *own] if name == ALL else [name]
+        known = [name for name, entry in catalogue.entries().items() if not entry.variant]
+        words = {ALL: [*paper, *own], ALL_KNOWN: known}
+        names = [name for word in self.algorithms for name in words.get(word, [word])]
         names = [catalogue.form(name, profile.variant) if profile.variant else name for name in names]
         for name in {*names, *self.hyper} - {EVERY}:
             catalogue.get(name)
@@ -245,6 +265,8 @@ class Spec(BaseModel):
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
             if problem["labelling"] == [ways.SCAR]:  # as it was before there was a choice
                 del problem["labelling"]
+            if problem["labeled"] is None:
+                del problem["labeled"], problem["unlabeled"]
             if is_path(problem["dataset"]):
                 own = data.load(problem["dataset"])
                 problem["dataset"] = f"{own.name}:{own.revision}"
@@ -285,7 +307,8 @@ def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
     for problem in problems:
         values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
         if values:
-            changed.append(problem.model_copy(update={field: values}))
+            sizes = dict.fromkeys(PROBLEM_SIZES) if field == "rates" else {}  # a rate takes the place of sizes
+            changed.append(problem.model_copy(update={field: values, **sizes}))
     return list(dict.fromkeys(changed))
 
 

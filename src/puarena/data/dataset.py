@@ -75,6 +75,7 @@ class DatasetInfo:
     stratify: bool = True
     balanced: bool = True
     default_prior: float = 0.5
+    case_priors: Mapping[int, float] = field(default_factory=dict)
     shortfall: float = 0.0
     stored: tuple[int, ...] | None = None  # of one stored example, where that is another
     views: Callable[[], Mapping[str, Views]] = dict  # by profile, "" for any other; called late: views need torch
@@ -85,6 +86,10 @@ class DatasetInfo:
     def class_count(self) -> int:
         """Number of original classes."""
         return len(self.class_names)
+
+    def prior_of(self, case: int) -> float:
+        """Return the class prior a problem has when it names none; that of unbalanced data depends on the rows."""
+        return self.case_priors.get(case, self.default_prior)
 
     def views_of(self, profile: str) -> Views:
         """Return the views that examples are trained and evaluated with."""
