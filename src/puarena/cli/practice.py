@@ -81,7 +81,7 @@ def predict(
     plugin: opt.Plugins = None,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is positive)."""
-    from puarena.data.own import suffix
+    from puarena.data.frames import suffix
 
     if suffix(out) not in ("csv", "parquet"):
         raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
@@ -109,7 +109,7 @@ def predict(
 
 
 def _table(file: Path) -> pd.DataFrame:
-    from puarena.data.own import read_frame, suffix
+    from puarena.data.frames import read_frame, suffix
 
     if not file.is_file():
         raise UserError(f"the file '{file}' does not exist")
@@ -134,7 +134,7 @@ def _numbers(frame: pd.DataFrame, file: Path, names: list[str]) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from puarena.data.own import numbers
+    from puarena.data.frames import numbers
 
     result = pd.DataFrame({name: numbers(file, name, frame[name]) for name in _known(names, frame, file)})
     bad = ~np.isfinite(result.to_numpy())
@@ -196,7 +196,7 @@ def _prior(text: str) -> float | str:
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
-    from puarena.data.own import suffix
+    from puarena.data.frames import suffix
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

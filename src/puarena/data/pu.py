@@ -82,9 +82,7 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
         raise UserError(f"the test set of '{dataset.name}' case {problem.case} has no {side}, so nothing can be scored")
 
     drawn = Sizes(len(p), len(u))
-    if (
-        shared := np.isin(u, p)
-    ).any():  # a held-out positive is held out in U, too; a tenth of both, so U keeps its prior
+    if (shared := np.isin(u, p)).any():  # a held-out positive is held out in U, too: a tenth of both
         held = np.isin(u, p[: drawn.val_p])
         u = np.concatenate([u[held], u[~shared], u[shared & ~held]])
     rate = drawn.n_p / drawn.n

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from puarena.data import download, sets
 from puarena.data.dataset import Dataset, DatasetInfo
@@ -16,9 +16,11 @@ from puarena.errors import UserError, unknown
 
 
 class Reader(Protocol):
-    """What the file of a dataset must have."""
+    """What the file of a dataset must have, or each of its ``READERS`` where it has several."""
 
-    INFO: DatasetInfo
+    @property
+    def INFO(self) -> DatasetInfo:  # noqa: N802
+        """What is known of it without reading it."""
 
     def read(self, folder: Path | None) -> Dataset:
         """Read the dataset, its files taken from ``folder`` where that has them."""
@@ -34,9 +36,9 @@ class DecodedCache(Protocol):
 
 @cache
 def readers() -> dict[str, Reader]:
-    """Return the built-in datasets' modules by name."""
-    modules = [cast(Reader, module) for module in modules_of(sets)]
-    return {module.INFO.name: module for module in sorted(modules, key=lambda m: (m.INFO.order, m.INFO.name))}
+    """Return the built-in datasets' readers by name."""
+    found: list[Reader] = [reader for module in modules_of(sets) for reader in getattr(module, "READERS", (module,))]
+    return {reader.INFO.name: reader for reader in sorted(found, key=lambda r: (r.INFO.order, r.INFO.name))}
 
 
 def names() -> list[str]:
