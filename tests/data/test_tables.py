@@ -237,6 +237,14 @@ def test_a_table_that_is_another_when_fetched_again_is_refused(openml, cache):
     assert data.fetch("mushroom") == [kept]
 
 
+def test_a_table_by_name_without_network(cache, monkeypatch):
+    monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", "http://127.0.0.1:9/{}")
+    words = r"cannot fetch openml:1590 \(.*refused.*or name a folder that holds adult\.arff, .* with PUARENA_DATA or"
+    with pytest.raises(UserError, match=words):
+        data.load("adult-standardised")
+    assert [(file.file, file.status) for file in data.verify("adult-standardised")] == [("adult.parquet", "missing")]
+
+
 def test_own_data_from_openml(openml, tmp_path, cache):
     dataset = data.load(own(tmp_path, file="openml:24", encode=True, standardize=False))  # the target is OpenML's
     assert dataset.class_names == ("e", "p")

@@ -66,6 +66,7 @@ class DatasetInfo:
     citation: str = ""
     urls: tuple[str, ...] = ()
     files: tuple[DataFile, ...] = ()
+    files_of: str = ""  # the dataset whose files it is read from, where it has none of its own
     examples: int
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one example as networks see it

@@ -127,7 +127,8 @@ def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
     if file.archive is not None:
         _unpack(info, file.archive, root)
     elif file.source:
-        remote.keep(file.source, target)
+        forms = f"{info.name}.arff, .csv or .parquet"
+        remote.keep(file.source, target, f"name a folder that holds {forms} with {ENVIRONMENT} or --data")
     elif file.sha256 is None:
         raise UserError(
             f"no checksum of '{file.name}' is known, so it is not downloaded; get it from {file.url} yourself and name "

@@ -282,7 +282,7 @@ def _stored(spec: OwnSpec, file: Path, rows: int) -> tuple[list[str], npt.NDArra
         array = np.load(file, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise UserError(f"'{file}' cannot be read as NPY: {error}") from error
-    shape = array.shape if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" else ()
+    shape: tuple[int, ...] = array.shape if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" else ()
     if len(shape) != 2 or shape[0] != rows:
         raise UserError(f"{file} must hold numbers in {rows} rows, one for each row of {spec.file}")
     return [f"embedding[{column}]" for column in range(array.shape[1])], array.astype(np.float64)

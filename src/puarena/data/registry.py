@@ -76,12 +76,12 @@ def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = N
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
     """Download what is missing of a dataset (into ``folder`` if one is given) and return its verified files."""
-    return download.fetch(_built_in(name).INFO, folder)
+    return download.fetch(_with_files(name), folder)
 
 
 def verify(name: str, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
     """Check every file of a dataset against its checksum, without downloading."""
-    return download.verify(_built_in(name).INFO, folder)
+    return download.verify(_with_files(name), folder)
 
 
 def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -93,6 +93,12 @@ def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path 
 @lru_cache(maxsize=8)
 def _load_built_in(name: str, folder: str | None, environment: tuple[str | None, ...]) -> Dataset:
     return readers()[name].read(named_folder(folder))
+
+
+def _with_files(name: str) -> DatasetInfo:
+    """Return the record that has the files a dataset is read from."""
+    info = _built_in(name).INFO
+    return _built_in(info.files_of).INFO if info.files_of else info
 
 
 def _built_in(name: str | os.PathLike[str]) -> Reader:

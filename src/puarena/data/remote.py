@@ -36,13 +36,22 @@ def record(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) and "sha256" in content else {}
 
 
-def keep(source: str, target: Path) -> None:
-    """Fetch a table and keep it with its record; one that was kept before and is another now is refused."""
+def keep(source: str, target: Path, instead: str = "get the table as a file and name that") -> None:
+    """Fetch a table and keep it with its record; one that was kept before and is another now is refused.
+
+    ``instead`` says what to do without a network.
+    """
     kind = source.partition(":")[0]
     match = re.fullmatch(SOURCES.get(kind, "-"), source)
     if match is None:
         raise UserError(f"'{source}' is no table to fetch: write {FORMS}")
-    frame, about = (_openml if kind == "openml" else _hugging_face)(source, *match.groups())
+    try:
+        frame, about = (_openml if kind == "openml" else _hugging_face)(source, *match.groups())
+    except UserError:
+        raise
+    except Exception as error:  # of whatever kind those packages and the ones below them raise
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"cannot fetch {source} ({words}); check the network and the name, or {instead}") from error
     frame = frame.reset_index(drop=True)
     for column in frame.columns[[not _plain(kind) for kind in frame.dtypes]]:
         frame[column] = frame[column].astype("string")
@@ -61,18 +70,15 @@ def keep(source: str, target: Path) -> None:
         write_file(target.with_suffix(".json"), json.dumps(about, indent=1))
 
 
-def _openml(source: str, number: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _openml(_: str, number: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     from sklearn.datasets import fetch_openml
 
-    try:
-        # scikit-learn compares with the MD5 that OpenML states; of its warnings the last becomes the error
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            table = fetch_openml(
-                data_id=int(number), data_home=folder, as_frame=True, parser="auto", n_retries=RETRIES, delay=DELAY
-            )
-    except (OSError, ValueError, KeyError) as error:
-        raise _unreachable(source, error) from error
+    # scikit-learn compares with the MD5 that OpenML states; of its warnings the last becomes the error
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = fetch_openml(
+            data_id=int(number), data_home=folder, as_frame=True, parser="auto", n_retries=RETRIES, delay=DELAY
+        )
     details = table.details
     about = {"name": details["name"], "version": details["version"], "md5": details["md5_checksum"]}
     return table.frame, about | {"target": table.target_names[0] if table.target_names else ""}
@@ -83,18 +89,8 @@ def _hugging_face(source: str, name: str, revision: str, split: str | None) -> t
         hub: Any = import_module("datasets")
     except ImportError:
         raise UserError(f"{source} needs the package 'datasets': install it with 'pip install datasets'") from None
-    try:
-        frame = hub.load_dataset(name, revision=revision, split=split or "train").to_pandas()
-    except Exception as error:  # of whatever kind that package and those below it raise
-        raise _unreachable(source, error) from error
+    frame = hub.load_dataset(name, revision=revision, split=split or "train").to_pandas()
     return frame, {"name": name, "version": revision, "target": "label" if "label" in frame.columns else ""}
-
-
-def _unreachable(source: str, error: Exception) -> UserError:
-    return UserError(
-        f"cannot fetch {source} ({' '.join(str(error).split()) or type(error).__name__}); check the network and the "
-        "name, or get the table as a file and name that"
-    )
 
 
 def _plain(kind: Any) -> bool:

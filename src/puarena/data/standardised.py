@@ -27,6 +27,7 @@ class Standardised:
             title=f"{info.title}, standardised",
             description=f"the dataset {info.name}, read from the same file, every feature with mean 0 and deviation 1",
             files=(),
+            files_of=info.name,
             order=info.order + 1,
         )
 
