@@ -142,7 +142,7 @@ def test_all_means_built_in_and_named_plugins(tmp_path):
 
 def test_suites_say_what_they_are():
     paper = ["tabular", "tabular-standardised", "images", "paper", "label-shift"]
-    assert suites.names() == ["demo", *paper, "standard", "tables"]
+    assert suites.names() == ["demo", *paper, "standard", "tables", "tables-standardised"]
     for name in suites.names():
         assert suites.get(name).description.endswith((".", ")"))
         suites.get(name).resolve()

@@ -89,6 +89,14 @@ _SUITES = [
         problems=[ProblemSpec(dataset=name, rates=(0.1,)) for name in TABLES],
         configs=1,
     ),
+    Spec(
+        name="tables-standardised",
+        title="Six tables people know, standardised",
+        description="The suite tables with every feature at mean 0 and deviation 1: on the raw numbers of Adult "
+        "(weights of a hundred thousand and more) not even the oracle learns.",
+        problems=[ProblemSpec(dataset=f"{name}-standardised", rates=(0.1,)) for name in TABLES],
+        configs=1,
+    ),
 ]
 
 
