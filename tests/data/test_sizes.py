@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import puarena
 from puarena import catalogue, data
-from puarena.bench import suites
+from puarena.bench import suites, unite
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import ProblemSpec, Spec
 from puarena.data import Dataset, Problem
 from puarena.errors import UserError
+from puarena.store import ask, open_store
 
 
 def toy(per_class=100, classes=5):
@@ -107,6 +109,20 @@ def test_sizes_from_a_spec_to_fleets():
     assert len({run.run_id for run in plan.runs}) == len({run.seed for run in plan.runs}) == len(group(plan.runs)) == 2
     assert spec.hash() != spec.override(rates=[0.1]).hash()
     assert {run.problem.labeled for run in make_plan(spec.override(rates=[0.1])).runs} == {None}
+
+
+def test_problems_of_other_sizes_are_not_joined():
+    sized = [ProblemSpec(dataset="digits", labeled=50, unlabeled=n) for n in (300, 400)]
+    assert unite._joined(sized) == sized
+    assert len(unite._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
+
+
+def test_a_run_with_sizes_is_stored(tmp_path):
+    problem = {"dataset": "digits", "settings": "ts", "labeled": 50, "unlabeled": 400}
+    spec = Spec(problems=[problem], algorithms=["nnpu"], splits=1, configs=1, steps=4, record_every=2)
+    puarena.run(spec, tmp_path, device="cpu", workers=1)
+    rows = ask(open_store(tmp_path).relation(), "SELECT DISTINCT rate, n_p, n_u FROM curves").fetchall()
+    assert rows == [(pytest.approx(1 / 9), 45, 360)]
 
 
 def test_the_standard_problem():

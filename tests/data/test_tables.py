@@ -15,9 +15,13 @@ import pandas as pd
 import pytest
 import yaml
 
+import puarena
 from puarena import data
+from puarena.bench.spec import Spec
+from puarena.bench.unite import planned
 from puarena.data import download, frames, remote
 from puarena.errors import UserError
+from puarena.store import open_store
 
 REAL = os.environ.get(download.ENVIRONMENT)
 ARFF = """% a comment
@@ -186,6 +190,19 @@ def test_too_many_values(tmp_path):
     frame = pd.DataFrame({"id": [f"text {i}" for i in range(1001)]})
     with pytest.raises(UserError, match="column 'id' has 1001 different texts, more than the 1000"):
         frames.encoded(tmp_path, frame, ["id"])
+
+
+def test_a_run_needs_its_table_only_once(tmp_path):
+    (tmp_path / "magic.dat").write_text("".join(f"{i % 7},{i % 11},{'g' if i % 3 else 'h'}\n" for i in range(300)))
+    spec = Spec(problems=[{"dataset": "magic", "rates": 0.1}], algorithms=["nnpu"], splits=1, configs=1, steps=2)
+    outcome = puarena.run(spec, tmp_path / "out", device="cpu", data=tmp_path, workers=1)
+    assert (outcome.computed, outcome.failures) == (1, [])
+    (tmp_path / "magic.dat").unlink()
+    data.registry._load_built_in.cache_clear()
+    store = open_store(tmp_path / "out")
+    (run,) = planned(store)
+    assert run.problem.prior == pytest.approx(2 / 3, abs=0.01)
+    assert store.done_runs() == {run.run_id}
 
 
 # OpenML

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 from puarena import catalogue, data, networks
@@ -15,7 +16,7 @@ from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, TRUE_PRIOR, Spec, is_path
+from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, TRUE_PRIOR, ProblemSpec, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import digest, file_digest
@@ -119,9 +120,12 @@ class Plan:
         return [run.run_id for run in self.runs]
 
 
-def make_plan(spec: Spec) -> Plan:
-    """Expand a spec into its runs; combinations that make no sense are left out with a note."""
-    spec = spec.resolve()
+def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
+    """Expand a spec into its runs; combinations that make no sense are left out with a note.
+
+    ``folder`` has the datasets' files, where the plan depends on them.
+    """
+    spec = _with_natural_priors(spec.resolve(), folder)
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
@@ -162,8 +166,21 @@ def make_plan(spec: Spec) -> Plan:
 
 def _prior(dataset: str, case: int) -> float:
     """The prior a problem has when the spec names none: naming it must not make another run."""
-    info = data.info(dataset)
-    return info.prior_of(case) if info.balanced and not is_path(dataset) else data.load(dataset).prior_of(case)
+    return (data.load(dataset) if is_path(dataset) else data.info(dataset)).prior_of(case)
+
+
+def _with_natural_priors(spec: Spec, folder: str | Path | None) -> Spec:
+    """The spec with the priors of tables, which are those of their rows, spelled out: later nobody needs the rows."""
+    parts: list[ProblemSpec] = []
+    for part in spec.problems:
+        if None not in part.priors or is_path(part.dataset) or data.info(part.dataset).balanced:
+            parts.append(part)
+            continue
+        table = data.load(part.dataset, folder)
+        for case in part.cases:
+            priors = tuple(table.prior_of(case) if prior is None else prior for prior in part.priors)
+            parts.append(part.model_copy(update={"cases": (case,), "priors": priors}))
+    return spec.model_copy(update={"problems": tuple(parts)})
 
 
 def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:

@@ -67,7 +67,7 @@ def run(
     device = choose_device(device)
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
-    plan = make_plan(suites.load(spec))
+    plan = make_plan(suites.load(spec), data)
     source = DataSource(plan, data)
     source.check()
     store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())

@@ -95,7 +95,7 @@ class Spec(BaseModel):
     description: str = Field(default="", description="what it is, in a sentence")
     problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
     algorithms: tuple[str, ...] = Field(
-        default=(ALL,), description="names of algorithms, all or all-known", min_length=1
+        default=(ALL,), description="names of algorithms, all (of the paper) or all-known", min_length=1
     )
     splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
     configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")

@@ -137,7 +137,8 @@ def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     for problem in problems:
         for i, other in enumerate(found):
             differing = [key for key in PROBLEM_LISTS if set(getattr(problem, key)) != set(getattr(other, key))]
-            if other.dataset == problem.dataset and len(differing) <= 1:
+            same = all(getattr(problem, key) == getattr(other, key) for key in ("dataset", *PROBLEM_SIZES))
+            if same and len(differing) <= 1:
                 lists = {key: tuple(dict.fromkeys(getattr(other, key) + getattr(problem, key))) for key in differing}
                 found[i] = other.model_copy(update=lists)
                 break
