@@ -8,7 +8,16 @@ from typing import Any
 
 from puarena import data, networks
 from puarena.bench.plan import make_plan
-from puarena.bench.spec import EVERY, FULL_PRECISION, PROBLEM_LISTS, ProblemSpec, Spec, is_path, plugin_names
+from puarena.bench.spec import (
+    EVERY,
+    FULL_PRECISION,
+    PROBLEM_LISTS,
+    PROBLEM_SIZES,
+    ProblemSpec,
+    Spec,
+    is_path,
+    plugin_names,
+)
 from puarena.errors import UserError
 from puarena.store import Store, Summary
 from puarena.store.identity import file_digest
