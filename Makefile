@@ -3,7 +3,7 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin
 
-.PHONY: setup demo test lint test-gpu clean
+.PHONY: setup demo test lint test-gpu replicate site clean
 
 setup: .venv/.ready
 
@@ -29,6 +29,22 @@ test-gpu:
 	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
 		tests/fleet tests/algorithms tests/networks \
 		tests/data/test_image_views.py tests/bench/test_resume.py
+
+# Everything published in results/, run again, and put beside the paper: a quarter of an hour on one large GPU, many hours
+# on a few cores. Interrupted, it goes on where it was.
+REPLICATION ?= replication
+replicate: setup
+	$(BIN)/puarena run tabular --algorithms all,cvir-c,count-loss-c,glws-c --out $(REPLICATION)/definition
+	$(BIN)/puarena run tabular --profile released --out $(REPLICATION)/released
+	for profile in definition released; do \
+		$(BIN)/puarena publish $(REPLICATION)/$$profile --out $(REPLICATION)/results --replace && \
+		$(BIN)/puarena compare $(REPLICATION)/$$profile --csv $(REPLICATION)/compare-$$profile.csv || exit 1; \
+	done
+	$(BIN)/python benchmarks/replication.py
+
+# The leaderboards of results/ as static files in site/leaderboard.
+site: setup
+	$(BIN)/puarena site results --out site/leaderboard
 
 clean:
 	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache

@@ -1,38 +1,44 @@
-"""From a table of one's own to predictions: labeled positives, everything else unlabeled, no prior known.
+"""From a table of one's own to predictions: text columns, missing values, some positives labeled, no prior known.
 
-python examples/own_table.py [steps]
+python examples/own_table.py [rows]
+
+The table is palmerpenguins (Horst, Hill, Gorman 2020; public domain, CC0), penguins.csv beside this file.
 """
 
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
+import pandas as pd
 
 from puarena import PUClassifier, load_model
 
-steps = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+rows = int(sys.argv[1]) if len(sys.argv) > 1 else None
 
-# The table: a third of the benign cases are known, nothing is known about the rest. (The truth is for the last line.)
-X, truth = load_breast_cancer(return_X_y=True, as_frame=True)
-rng = np.random.default_rng(0)
-labeled = (truth == 1) & (rng.random(len(X)) < 1 / 3)
-print(f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, {X.shape[1]} features")
+# The table as it is: two text columns, gaps. Of a third of the females it is known that they are; of the rest nothing.
+# (The truth is for the last line.)
+table = pd.read_csv(Path(__file__).with_name("penguins.csv")).dropna(subset=["sex"])[:rows]
+female = (table.pop("sex") == "female").to_numpy()
+labeled = female & (np.random.default_rng(0).random(len(table)) < 1 / 3)
+print(f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, columns: {', '.join(table)}")
 
-# Five lines: the prior is estimated, rows are held out, and the best checkpoint is kept by proxy accuracy.
-clf = PUClassifier("nnpu", prior="estimate", setting="one-sample", steps=steps, random_state=0)
-clf.fit(X, labeled)
-unlabeled = X[~labeled]
-probability = clf.predict_proba(unlabeled)[:, 1]
-print(f"estimated prior {clf.prior_:.2f} (true {truth.mean():.2f}), checkpoint of step {clf.best_step_}")
+# Three lines: the share of positives is estimated, and learners are chosen on rows they have not seen.
+clf = PUClassifier(random_state=0)
+clf.fit(table, labeled)
+probability = clf.predict_proba(table)[:, 1]
+low, high = clf.prior_interval_
+print(f"estimated share of positives {clf.prior_:.2f} ({low:.2f} to {high:.2f}); true {female.mean():.2f}")
+for line in clf.report_:
+    print(f"  {line['learner']:<14} PA {line['pa']:.3f}  {line['why']}")
 
-# How much hangs on the estimated prior?
-for row in clf.sensitivity(X, labeled):
+# How much hangs on the estimated share?
+for row in clf.sensitivity(table, labeled):
     print(f"  prior {row['prior']:.2f}: {row['positive']:.0%} positive, {row['changed']:.1%} of the rows change sides")
 
 # Keep it and use it elsewhere; no pickle is involved.
 with tempfile.TemporaryDirectory() as folder:
     again = load_model(clf.save(folder))
-    assert np.array_equal(again.predict_proba(unlabeled)[:, 1], probability)
+    assert np.array_equal(again.predict_proba(table)[:, 1], probability)
 
-print(f"accuracy on the unlabeled rows: {clf.score(unlabeled, truth[~labeled] == 1):.3f}")
+print(f"accuracy on the unlabeled rows: {clf.score(table[~labeled], female[~labeled]):.3f}")

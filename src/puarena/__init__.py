@@ -19,24 +19,26 @@ _HOMES = {
     "table": ("puarena.report.table", "table"),
     "PUClassifier": ("puarena.practice.estimator", "PUClassifier"),
     "PUSearch": ("puarena.practice.search", "PUSearch"),
-    "PUStratifiedKFold": ("puarena.practice.scoring", "PUStratifiedKFold"),
-    "PUShuffleSplit": ("puarena.practice.scoring", "PUShuffleSplit"),
+    "PUStratifiedKFold": ("puarena.practice.splits", "PUStratifiedKFold"),
+    "PUShuffleSplit": ("puarena.practice.splits", "PUShuffleSplit"),
+    "PUScorer": ("puarena.practice.scoring", "PUScorer"),
     "proxy_accuracy": ("puarena.practice.scoring", "proxy_accuracy"),
     "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
-    "load_model": ("puarena.practice.saving", "load_model"),
+    "load_model": ("puarena.practice.loading", "load_model"),
 }
 __all__ = [
-    "PUClassifier", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__", "load",
-    "load_model", "proxy_accuracy", "proxy_auc", "run", "table",
+    "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
+    "load", "load_model", "proxy_accuracy", "proxy_auc", "run", "table",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from puarena.bench.run import run
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
-    from puarena.practice.saving import load_model
-    from puarena.practice.scoring import PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
+    from puarena.practice.loading import load_model
+    from puarena.practice.scoring import PUScorer, proxy_accuracy, proxy_auc
     from puarena.practice.search import PUSearch
+    from puarena.practice.splits import PUShuffleSplit, PUStratifiedKFold
     from puarena.report.sources import load
     from puarena.report.table import table
 

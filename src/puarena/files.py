@@ -1,25 +1,42 @@
-"""Files that are there whole or not at all: written aside, flushed to the disk, renamed."""
+"""Files that are there whole or not at all: written aside, flushed to the disk, renamed; and seals that show damage."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from puarena.errors import UserError
+from puarena.processes import MACHINE, lives
+
+OURS = re.compile(r"\..+\.(\w+)-(\d+)\.tmp")  # a temporary file: of which machine, of which process
+LARGEST_YAML = 1 << 20
+SEAL = "puarena-sha256:" + "0" * 64  # a file that has this somewhere can be sealed
+_SEALED = re.compile(rb"puarena-sha256:([0-9a-f]{64})")
 
 
 @contextmanager
-def written_aside(target: Path) -> Iterator[Path]:
-    """Give the path of a temporary file beside ``target``; what was written there then takes the target's place."""
-    temp = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
+def written_aside(target: Path, exclusive: bool = False) -> Iterator[Path]:
+    """Give the path of a temporary file beside ``target``; what was written there then takes the target's place.
+
+    ``exclusive``: only if there is no target yet, else ``FileExistsError``; of several at once one succeeds.
+    """
+    temp = target.with_name(f".{target.name[:180]}.{MACHINE}-{os.getpid()}.tmp")
     try:
         yield temp
         _flush(temp)
-        os.replace(temp, target)
+        if exclusive:
+            os.link(temp, target)
+        else:
+            os.replace(temp, target)
         _flush(target.parent)
+    except FileExistsError:
+        raise
     except OSError as error:
         raise cannot_write(target, error) from error
     finally:
@@ -27,7 +44,7 @@ def written_aside(target: Path) -> Iterator[Path]:
             temp.unlink(missing_ok=True)
 
 
-def write_file(target: str | Path, content: str | bytes) -> None:
+def write_file(target: str | Path, content: str | bytes, exclusive: bool = False) -> None:
     """Write a file so that it is there whole or not at all."""
     target = Path(target)
     blob = content.encode() if isinstance(content, str) else content
@@ -39,8 +56,73 @@ def write_file(target: str | Path, content: str | bytes) -> None:
         target = target.resolve()
     except OSError as error:
         raise cannot_write(target, error) from error
-    with written_aside(target) as temp:
+    with written_aside(target, exclusive) as temp:
         temp.write_bytes(blob)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file as plain values; what could hang or fill the memory is an ``OSError`` or a ``YAMLError``."""
+    import yaml
+
+    class Plain(yaml.SafeLoader):
+        """Without aliases: a few lines of them can stand for more than any memory holds."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("it uses aliases (*name), which are not read; write the values out")
+            return super().compose_node(parent, index)
+
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if path.exists() and path.stat().st_size > LARGEST_YAML:
+            raise OSError(errno.EFBIG, f"it has more than {LARGEST_YAML:,} bytes")
+        return yaml.load(path.read_text(encoding="utf-8"), Plain)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:
+        if isinstance(error, yaml.YAMLError):
+            raise
+        raise OSError(errno.EINVAL, str(error)) from None  # a NUL in the path, a date that there is not
+
+
+def plain_cell(value: object) -> object:
+    """A cell of a CSV file: text that a spreadsheet would take for a formula is quoted."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def tidy(*folders: Path) -> None:
+    """Remove the temporary files that dead processes of this machine left; others' are not touched."""
+    for folder in folders:
+        for file in folder.glob(".*.tmp"):
+            match = OURS.fullmatch(file.name)
+            if match and match[1] == MACHINE and not lives(int(match[2])):
+                file.unlink(missing_ok=True)
+
+
+def check_writable(*folders: Path) -> None:
+    """Refuse folders that no file can be written to, before work is lost to them."""
+    for folder in folders:
+        with written_aside(folder / "trial") as temp:
+            temp.write_bytes(b"puarena")
+        (folder / "trial").unlink(missing_ok=True)
+
+
+def sealed(content: bytes) -> bytes:
+    """The content with its place for a checksum filled in."""
+    checksum = hashlib.sha256(content).hexdigest().encode()
+    return content.replace(SEAL.encode(), b"puarena-sha256:" + checksum, 1)
+
+
+def is_whole(content: bytes) -> bool | None:
+    """Is every bit of a sealed file as it was? None: it has no seal."""
+    match = _SEALED.search(content)
+    if match is None:
+        return None
+    original = content[: match.start()] + SEAL.encode() + content[match.end() :]
+    return hashlib.sha256(original).hexdigest().encode() == match[1]
 
 
 def cannot_write(target: Path, error: Exception) -> UserError:

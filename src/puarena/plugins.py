@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 from puarena import catalogue, networks
 from puarena.algorithms.core import registry
 from puarena.errors import UserError
+from puarena.store.identity import digest, file_digest
 
 _loaded: dict[tuple[Path, str], list[str]] = {}
 
@@ -36,6 +38,34 @@ def load(path: str | Path) -> list[str]:
         except UserError as error:
             raise UserError(f"plugin '{path}': {error}") from None
     return _loaded[key]
+
+
+def files_of(path: str | Path) -> list[Path]:
+    """A plugin's file, the modules beside it that it imports, and what these import, found without running it."""
+    folder, left, files = Path(path).parent, [Path(path)], dict[Path, None]()
+    while left:
+        file = left.pop()
+        if file in files or not file.is_file():
+            continue
+        files[file] = None
+        try:
+            nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom):
+                names += [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
+        for name in names:
+            place = folder.joinpath(*name.strip(".").split("."))
+            left += [place.with_suffix(".py"), place / "__init__.py", folder / name.split(".")[0] / "__init__.py"]
+    return list(files)
+
+
+def digest_of(path: str | Path) -> str:
+    """Sixteen hexadecimal digits over a plugin's file and the modules beside it that it imports."""
+    first, *others = [file_digest(file) for file in files_of(path)] or [file_digest(path)]
+    return digest([first, *sorted(others)]) if others else first
 
 
 def _networks_in(module: ModuleType) -> list[type[networks.RunNetwork]]:

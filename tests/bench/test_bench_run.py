@@ -33,6 +33,7 @@ SPEC = Spec(
     algorithms=["upu", "upu-c", "pn-naive"],
     splits=2,
     configs=2,
+    draws="shared",  # so that the splits of a configuration have the same batch size, and share a fleet
     steps=20,
     record_every=10,
 )
@@ -133,7 +134,13 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     assert outcome.computed == 12 - lost
     store = open_store(tmp_path)
     assert standing(store).counts == {"planned": 12, "done": 12 - lost, "diverged": 0, "failed": lost, "missing": 0}
-    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", max_runs=2)  # other fleets, the same runs
+    (note,) = store.failures()
+    assert (note["exception"], note["attempt"], note["message"]) == ("RuntimeError", 1, "boom and more")
+    assert note["place"].startswith("test_bench_run.py, line")
+    assert note["machine"]
+    assert note["seconds"] >= 0
+    assert puarena.run(SPEC, out=tmp_path, device="cpu").failed_before == lost  # not again by itself
+    outcome = puarena.run(SPEC, out=tmp_path, device="cpu", retry_failed=True)
     assert (outcome.computed, outcome.failures) == (lost, [])
     assert standing(store).counts["done"] == 12
     assert store.failures() == []
@@ -255,7 +262,7 @@ def test_an_executor_is_chosen():
     assert executors.choose("cpu", None, large).name == ("processes" if available_cores() > 1 else "inline")
     assert executors.choose("cuda", None, small).name == "streams"
     assert executors.choose("cpu", None, small, "processes").name == "processes"
-    with pytest.raises(UserError, match=r"executor for the device cpu 'streams'.*inline"):
+    with pytest.raises(UserError, match="unknown executor for the device cpu 'streams'"):
         executors.choose("cpu", None, small, "streams")
     with pytest.raises(UserError, match="workers is 0"):
         executors.choose("cpu", 0, small)

@@ -7,6 +7,7 @@ import pytest
 from puarena.bench import suites
 from puarena.bench.spec import Spec
 from puarena.errors import UserError
+from puarena.store.identity import file_digest
 
 SMALL = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}
 
@@ -142,7 +143,24 @@ def test_all_means_built_in_and_named_plugins(tmp_path):
 
 def test_suites_say_what_they_are():
     paper = ["tabular", "tabular-standardised", "images", "paper", "label-shift"]
-    assert suites.names() == ["demo", *paper, "standard", "tables", "tables-standardised"]
+    others = ["bias-demo", "bias-tabular", "standard", "tables", "tables-standardised"]
+    assert suites.names() == ["demo", *paper, *others]
     for name in suites.names():
         assert suites.get(name).description.endswith((".", ")"))
         suites.get(name).resolve()
+
+
+def test_what_a_plugin_imports_is_part_of_the_spec(tmp_path):
+    from puarena import plugins
+
+    plugin, helper, deeper = tmp_path / "mine.py", tmp_path / "helper.py", tmp_path / "tools" / "__init__.py"
+    plugin.write_text("import helper\nimport os\nraise SystemExit('never run for this')")
+    alone = plugins.digest_of(plugin)
+    assert alone == file_digest(plugin)
+    helper.write_text("from tools import x")
+    deeper.parent.mkdir()
+    deeper.write_text("x = 1")
+    assert set(plugins.files_of(plugin)) == {plugin, helper, deeper}
+    before = small(plugins=[str(plugin)]).hash()
+    deeper.write_text("x = 2")
+    assert small(plugins=[str(plugin)]).hash() != before

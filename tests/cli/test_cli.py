@@ -170,7 +170,8 @@ def test_interrupt_and_failure(tmp_path, monkeypatch):
     assert json.loads(call("status", tmp_path / "out", "--json").stdout)["failed"] == 4
     assert "boom" in call("status", tmp_path / "out").stdout
     monkeypatch.undo()
-    assert call(*command).exit_code == 0
+    assert call(*command).exit_code == 1, "it is tried again only where that is asked for"
+    assert call(*command, "--retry-failed").exit_code == 0
     assert json.loads(call("status", tmp_path / "out", "--json").stdout)["done"] == 4
 
 

@@ -97,7 +97,7 @@ def test_the_prior_inside_u_and_back(name, prior):
 
 
 def test_an_unknown_mechanism_names_the_nearest():
-    assert labelling.mechanisms() == ["scar"]
+    assert labelling.mechanisms() == ["scar", "boundary", "class", "feature", "posterior", "property"]
     assert labelling.mechanism("SCAR").text == "scar"
     with pytest.raises(UserError, match="unknown labelling 'scra'; did you mean 'scar'"):
         Problem("digits", labelling="scra")
@@ -117,7 +117,7 @@ def test_scar_is_what_it_was_before_there_was_a_choice():
 
 
 def test_a_mechanism_is_one_file(ranked):
-    assert labelling.mechanisms() == ["scar", "ranked"]
+    assert labelling.mechanisms() == ["scar", "boundary", "class", "feature", "posterior", "property", "ranked"]
     assert ranked.text == "ranked(strength=1,form=power)"
     assert labelling.mechanism("ranked( strength=0.5 )").text == "ranked(strength=0.5,form=power)"
     with pytest.raises(UserError, match="strength of labelling ranked must be of type float, and is 'much'"):
@@ -157,7 +157,7 @@ def test_labels_come_with_the_stated_probability(ranked):
         counts = np.zeros(len(some.index))
         for _ in range(times):
             shuffled = Candidates(digits, some.pool, some.positive, [rng.permutation(p) for p in parts], some.counts)
-            flags = mechanism.label(shuffled, rng)
+            flags = mechanism.label(shuffled, mechanism.propensity(shuffled), rng)
             assert flags.sum() == 10
             counts += np.isin(some.index, shuffled.index[flags])
         deviation = np.sqrt(expected * (1 - expected) / times)

@@ -78,7 +78,7 @@ def test_sizes_that_the_data_has_not(setting):
 def test_wrong_sizes(sizes):
     with pytest.raises(UserError, match=r"at least 10 and go together, but .* were given"):
         Problem("toy", **sizes)
-    with pytest.raises(UserError, match=r"^the spec is wrong: .*(go together|labeled)"):
+    with pytest.raises(UserError, match=r"labeled"):
         Spec(problems=[{"dataset": "digits", **sizes}])
 
 

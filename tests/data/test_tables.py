@@ -17,8 +17,8 @@ import yaml
 
 import puarena
 from puarena import data
+from puarena.bench.plan import make_plan
 from puarena.bench.spec import Spec
-from puarena.bench.unite import planned
 from puarena.data import download, frames, remote
 from puarena.errors import UserError
 from puarena.store import open_store
@@ -200,9 +200,8 @@ def test_a_run_needs_its_table_only_once(tmp_path):
     (tmp_path / "magic.dat").unlink()
     data.registry._load_built_in.cache_clear()
     store = open_store(tmp_path / "out")
-    (run,) = planned(store)
-    assert run.problem.prior == pytest.approx(2 / 3, abs=0.01)
-    assert store.done_runs() == {run.run_id}
+    assert store.spec["problems"][0]["priors"] == [pytest.approx(2 / 3, abs=0.01)]
+    assert [run.run_id for run in make_plan(Spec.load(store.spec)).runs] == list(store.done_runs())
 
 
 # OpenML

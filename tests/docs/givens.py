@@ -44,5 +44,6 @@ FILES: dict[str, Callable[[Path], None]] = {
     "new.csv": _table("s", "1", "0"),
     "churn.csv": _table("outcome", "yes", "no"),
     "tiny.yaml": lambda file: file.write_text(TINY) and None,
+    "penguins.csv": lambda file: shutil.copy(ROOT / "examples" / "penguins.csv", file) and None,
     "benchmarks": lambda folder: shutil.copytree(ROOT / "benchmarks", folder) and None,
 }

@@ -26,7 +26,7 @@ SMALLER = {  # options added to a command where the line does not have them
     "plan": {"--algorithms": "nnpu,nnpu-c", "--device": "cpu"},
     "fit": {"--steps": "20"},
     "speed": {"--seconds": "0.01", "--runs": "1", "--algorithms": "nnpu", "--device": "cpu"},
-    "priors": {"--methods": "elkan-noto", "--priors": "0.4"},
+    "priors bench": {"--methods": "elkan-noto", "--priors": "0.4"},
 }  # fmt: skip
 CANNOT_RUN = {  # what no test can do, by the words of a line
     r"^make ": "sets up an environment of its own",
@@ -57,7 +57,7 @@ def reason_to_skip(line: Block) -> str | None:
 def smaller(command: str) -> list[str]:
     """The arguments of a line with options that keep it short."""
     arguments = shlex.split(command)[1:]
-    options = SMALLER.get(arguments[0], {})
+    options = SMALLER.get(" ".join(arguments[:2]), SMALLER.get(arguments[0], {}))
     return [*arguments, *(w for name, value in options.items() if name not in arguments for w in (name, value))]
 
 

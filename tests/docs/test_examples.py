@@ -17,7 +17,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("own_table.py", ["estimated prior", "of the rows change sides", "accuracy on the unlabeled rows"]),
+        (
+            "own_table.py",
+            ["estimated share of positives", "rows change sides", "accuracy on the unlabeled rows"],
+        ),
         ("choosing_without_negatives.py", ["rank", "chosen: ", "true accuracy", "scikit-learn's search"]),
         ("adding_a_method.py", ["nnpu: accuracy", "soft-pu: accuracy"]),
     ],

@@ -19,8 +19,10 @@ from practice_tables import quick, table
 from puarena import PUClassifier, algorithms, proxy_accuracy
 from puarena.data import HiddenLabels, PUData
 from puarena.fleet import Fleet, FleetConfig, Row
-from puarena.practice.labels import labeled_rows
-from puarena.practice.probability import PUScores, fit_probability, fit_threshold, proxy_accuracy_of, proxy_auc_of
+from puarena.practice.corrected import proxy_auc as proxy_auc_of
+from puarena.practice.labels import read_labels
+from puarena.practice.probability import PUScores, fit_probability, fit_threshold
+from puarena.practice.scoring import PRACTICAL, criterion_value
 from toys import toy
 
 X, y, truth = table()
@@ -38,12 +40,12 @@ def test_it_learns_and_says_what_it_did():
     assert steps == list(range(10, 201, 10))
     assert clf.best_step_ in steps
     assert clf.best_score_ == max(record["pa"] for record in clf.curve_)
-    assert set(clf.curve_[0]) == {"step", "phase", "selectable", "loss", "pa", "pauc"}
+    assert set(clf.curve_[0]) == {"step", "phase", "selectable", "loss", *PRACTICAL}
 
 
 def test_the_kept_checkpoint_is_the_best_and_predicts_as_it_did():
     x, data, hidden = toy()
-    config = FleetConfig(batch_size=16, steps=80, record_every=20, keep="val_pa")
+    config = FleetConfig(batch_size=16, steps=80, record_every=20, keep="pa")
     rows = [Row("vpu", data, hidden, seed=3, lr=lr) for lr in (3e-2, 1e30, 1e-3)]
     fleet = Fleet(rows, config, x)
     curves = fleet.train()
@@ -104,7 +106,11 @@ def test_two_sample_data_and_the_ways_to_write_labels():
     clf = quick(**made).fit(A, s)
     assert clf.score(A, both.astype(int)) > 0.9
     decision = clf.decision_function(A)
-    for labels, positive in ((2 * s - 1, 1), (s.astype(bool), True), (np.where(s, "yes", "unknown"), "yes")):
+    for labels, positive in (
+        (2 * s - 1, 1),
+        (s.astype(bool), True),
+        (np.where(s, "positive", "unlabeled"), "positive"),
+    ):
         other = quick(**made).fit(A, labels)
         np.testing.assert_array_equal(other.decision_function(A), decision)
         assert set(other.predict(A)) <= set(labels)
@@ -189,9 +195,11 @@ def test_threshold_of_the_best_proxy_accuracy():
 
 def test_thresholds_and_proxies_by_hand():
     scores = PUScores(np.array([1.0, 2.0, 3.0, -1.0]), np.array([2.5, -2.0, -3.0, -4.0, 0.5, -0.5]), 0.4, False)
-    cuts = np.linspace(-5, 4, 1000)
-    best = max(proxy_accuracy_of(scores, cut) for cut in cuts)
-    assert proxy_accuracy_of(scores, fit_threshold(scores)) == pytest.approx(best)
+
+    def pa(cut):
+        return criterion_value("pa", scores.p - cut, scores.u - cut, scores.prior, scores.one_sample)
+
+    assert pa(fit_threshold(scores)) == pytest.approx(max(pa(cut) for cut in np.linspace(-5, 4, 1000)))
     assert proxy_auc_of(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == pytest.approx(7 / 8)
 
 
@@ -224,9 +232,18 @@ def test_sensitivity_to_the_prior():
 
 
 def test_labels_in_words():
-    labeled, classes = labeled_rows([3, 1, 1, 2], positive_label=3)
-    assert labeled.tolist() == [True, False, False, False]
-    assert classes.tolist() == [1, 3]
+    labels = read_labels([3, 1, 1, 2], positive_label=3)
+    assert labels.positive.tolist() == [True, False, False, False]
+    assert labels.classes.tolist() == [1, 3]
+    words = read_labels(["positive", "unlabeled", "negative", "unlabeled"])  # the alphabet's last is not positive
+    assert words.positive.tolist() == [True, False, False, False]
+    assert words.negative.tolist() == [False, False, True, False]
+    assert words.classes.tolist() == ["negative", "positive"]
+    numbers = read_labels([1, 0, -1, 0])
+    assert numbers.positive.tolist() == words.positive.tolist()
+    assert numbers.unlabeled.tolist() == words.unlabeled.tolist()
+    with pytest.raises(ValueError, match="name the value that marks labeled positives with positive_label"):
+        read_labels(["fraud", "unknown"])
 
 
 def test_importing_puarena_imports_neither_torch_nor_sklearn():

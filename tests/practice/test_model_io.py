@@ -17,18 +17,24 @@ from puarena.cli import app
 X, y, truth = table(200)
 
 
-@pytest.mark.parametrize("algorithm", ["nnpu", "vpu", "p3mix-e", "pan"])
-def test_a_loaded_model_predicts_the_same(algorithm, tmp_path):
+@pytest.mark.parametrize(
+    "algorithm, more",
+    [("nnpu", {}), ("vpu", {}), ("p3mix-e", {}), ("pan", {}), ("vpu", {"members": 3}), ("auto", {}),
+     ("auto", {"threshold": "pa"})],
+)  # fmt: skip
+def test_a_loaded_model_predicts_the_same(algorithm, more, tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    clf = quick(algorithm, steps=40).fit(frame, np.where(y, "yes", "?"))
+    frame.loc[::7, "b"] = np.nan
+    clf = quick(algorithm, steps=40, **more).fit(frame, np.where(y, "positive", "unlabeled"))
     assert clf.save(tmp_path / "model") == tmp_path / "model"
     assert {p.name for p in (tmp_path / "model").iterdir()} == {"model.json", "weights.safetensors"}
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(frame), clf.predict_proba(frame))
     np.testing.assert_array_equal(again.predict(frame), clf.predict(frame))
     assert again.get_params() == clf.get_params()
-    for name in ("prior_", "threshold_", "best_step_", "best_score_", "curve_", "algorithm_", "n_features_in_"):
-        assert getattr(again, name) == getattr(clf, name), name
+    for name in ("prior_", "prior_interval_", "threshold_", "best_step_", "best_score_", "curve_", "algorithm_",
+                 "learner_", "report_", "n_features_in_"):  # fmt: skip
+        assert getattr(again, name, None) == getattr(clf, name, None), name
     assert again.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
@@ -70,6 +76,7 @@ def _tampered(saved, tmp_path, change):
         (lambda a: a["model"].update(algorithm="pan"), "weights are not those of pan"),
         (lambda a: a["params"].update(nonsense=1), "is damaged: TypeError"),
         (lambda a: a.update(features=4), "said to have 4 features"),
+        (lambda a: a["encoder"].pop(), "said to have 3 features, and has 2"),
         (lambda a: a["model"].update(sizes={"n_p": 10**15, "n_u": 1}), "is damaged"),
         (lambda a: a.update(classes=[1]), "two classes"),
     ],
@@ -110,8 +117,8 @@ def test_fit_and_predict_from_the_shell(csv, tmp_path):
     model = tmp_path / "model"
     done = _run("fit", csv, "--label", "s", "--drop", "id", "--prior", 0.5, "--steps", 60, "--out", model)
     assert done.exit_code == 0, done.output
-    assert "nnpu-c" in done.output
-    assert "3 features, prior 0.500" in done.output
+    assert f"{int(y.sum())} labeled and {int((~y).sum())} unlabeled rows, 3 features, prior 0.500" in done.output
+    assert [line.split()[0].strip("*") for line in done.output.splitlines()[:3]] == ["linear", "trees", "network"]
     new = pd.read_csv(csv)[["c", "id", "a", "b"]]  # another order, other columns
     new.to_csv(tmp_path / "new.csv", index=False)
     for out in (tmp_path / "scores.csv", tmp_path / "scores.parquet"):
@@ -146,7 +153,8 @@ def test_labels_in_a_table(csv, tmp_path):
         (frame["s"] + 0.0, ("--positive", "1")),
     ):
         frame.assign(s=labels).to_csv(tmp_path / "t.csv", index=False)
-        done = _run("fit", tmp_path / "t.csv", "--label", "s", "--prior", 0.5, "--steps", 10, "--out", "m", *words)
+        words = ("--algorithm", "nnpu", "--steps", 10, "--prior", 0.5, *words)
+        done = _run("fit", tmp_path / "t.csv", "--label", "s", "--out", "m", *words)
         assert done.exit_code == 0, done.output
         assert f"{int(y.sum())} labeled" in done.output
 
@@ -186,8 +194,9 @@ def test_bad_files(csv, saved, tmp_path):
     assert "does not exist" in error("fit", "none.csv", "--label", "s", "--out", "m")
     (tmp_path / "t.txt").write_text("a")
     assert "neither a .csv nor a .parquet" in error("fit", "t.txt", "--label", "s", "--out", "m")
-    (tmp_path / "holes.csv").write_text("a,s\n1,1\n,0\n")
-    assert "column 'a' in data row 2 is missing" in error("fit", "holes.csv", "--label", "s", "--out", "m")
+    (tmp_path / "dates.csv").write_text("a,s\n2020-01-02,1\n2021-03-04,0\n")
+    assert "column 'a' holds dates" in error("fit", "dates.csv", "--label", "s", "--out", "m")
+    assert "neither a .csv nor a .parquet" in error("priors", "estimate", "t.txt", "--label", "s")
     assert "is not a saved model" in error("predict", "nothing", csv, "--out", "o.csv")
     assert "neither a .csv nor a .parquet" in error("predict", saved, csv, "--out", "o.txt")
     assert "5 features, but PUClassifier is expecting 3" in error("predict", saved, csv, "--out", "o.csv")

@@ -99,10 +99,10 @@ def test_scorers_in_scikit_learn():
     assert np.isfinite(search.best_score_)
     splitter = PUStratifiedKFold(3, random_state=0)
     assert (cross_val_score(quick(), X, y, scoring=proxy_auc, cv=splitter) > 0.5).all()
-    with pytest.raises(ValueError, match="needs the prior, and LogisticRegression has no 'prior_'"):
+    with pytest.raises(ValueError, match="pa needs the prior, and LogisticRegression has no 'prior_'"):
         proxy_accuracy(LogisticRegression().fit(X, y), X, y, setting="one-sample")
-    with pytest.raises(ValueError, match="setting must be one of"):
-        score(LogisticRegression().fit(X, y), X, y, setting="os")
+    with pytest.raises(ValueError, match="unknown setting"):
+        score(LogisticRegression().fit(X, y), X, y, setting="three")
 
 
 @pytest.mark.parametrize("splitter", [PUStratifiedKFold(4, random_state=0), PUShuffleSplit(4, random_state=0)])

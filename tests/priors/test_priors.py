@@ -16,7 +16,15 @@ from puarena.priors.kernels import factor, gaussian
 from puarena.priors.sample import Sample
 
 MODEL = LogisticRegression()
-OFF = {"bbe": 0.07, "km2": 0.1, "tice": 0.1, "dedpul": 0.08, "elkan-noto": 0.14, "pen-l1": 0.08}  # one draw
+OFF = {
+    "bbe": 0.07,
+    "km2": 0.1,
+    "tice": 0.1,
+    "dedpul": 0.08,
+    "elkan-noto": 0.14,
+    "pen-l1": 0.08,
+}  # one draw
+OFF |= {"saturation": 0.1}
 # (Elkan-Noto is biased upwards where the classes overlap, and here they do.)
 
 
@@ -83,7 +91,7 @@ def test_a_warning_when_methods_disagree():
     with pytest.warns(PriorWarning, match="disagree"):
         found = estimate_prior(x, y, compare=["elkan-noto", "tice"], disagreement=0.05, n_bootstrap=0, estimator=MODEL)
     assert set(found.details["others"]) == {"elkan-noto", "tice"}
-    assert found.method == "bbe"
+    assert found.method == "saturation"
 
 
 def test_all_methods_and_their_median():
@@ -122,15 +130,15 @@ def test_scores_are_out_of_fold():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"y": np.zeros(60)}, "no labeled positives"),
-        ({"y": np.ones(60)}, "no unlabeled rows"),
-        ({"y": np.arange(60) % 3}, "3 different values"),
+        ({"y": np.zeros(60)}, "there are no labeled positives"),
+        ({"y": np.ones(60)}, "there are no unlabeled rows"),
+        ({"y": np.arange(60) % 3}, "3 classes"),
         ({"y": np.where(np.arange(60) % 2, 1.0, np.nan)}, "NaN"),
-        ({"X": np.full((60, 2), np.nan)}, "NaN"),
+        ({"X": np.full((60, 2), np.inf)}, "infinity"),
         ({"X": np.zeros((59, 2))}, "inconsistent numbers of samples"),
         ({"X": np.array([["a"]] * 60)}, "could not convert"),
         ({"method": "bbs"}, "did you mean"),
-        ({"setting": "three"}, "choose one of"),
+        ({"setting": "three"}, "unknown setting"),
         ({"X": np.ones((60, 2)), "method": "tice"}, "constant"),
     ],
 )
@@ -151,7 +159,11 @@ def test_bench_table():
     assert len(rows) == 8
     assert len(found) == 4
     assert all(0 <= row["error"] < 0.4 for row in rows)
-    assert list(found[0]["errors"]) == [0.4, 0.6]
+    assert list(found[0]["errors"]) == ["0.4", "0.6"]
+    assert all(0 <= line["covered"] <= 1 for line in found)
+    real = list(bench.measure(["breast-cancer"], methods=["saturation"], labelings=["0.3", "20"]))
+    assert [row["at"] for row in real] == ["0.3", "20"]
+    assert all(row["covered"] and row["error"] < 0.2 for row in real)
     with pytest.raises(UserError, match="unknown method"):
         next(bench.measure(methods=["bb"]))
 

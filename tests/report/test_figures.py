@@ -106,6 +106,50 @@ def test_ranks_over_splits_where_problems_are_few() -> None:
         chart("ranks", evidence(source({"upu": 0.5, "nnpu": 0.6}), None, ["pa"]))
 
 
+def test_wins(facts: Any) -> None:
+    drawn = data(chart("wins", facts)).set_index(["a", "b"])
+    assert set(drawn.index.get_level_values("a")) == {"nnpu-c", "nnpu", "upu"}  # the oracle does not compete
+    assert drawn.loc[("nnpu-c", "upu"), ["w", "t", "l", "d"]].tolist() == [5, 0, 0, 20]
+    assert drawn.loc[("upu", "nnpu-c"), ["w", "t", "l", "d"]].tolist() == [0, 0, 5, -20]
+    order = ["nnpu-c", "nnpu", "upu"]
+    assert chart("wins", facts)["layer"][0]["encoding"]["x"]["scale"]["domain"] == order  # as the leaderboard
+    with pytest.raises(TooFewError, match="two competing methods"):
+        chart("wins", evidence(source({"pn-oracle": 0.9, "upu": 0.5}), None, ["pa"]))
+
+
+def test_what_calibration_gains(facts: Any) -> None:
+    spec = chart("calibration", facts)
+    sets = [pd.DataFrame(rows) for rows in spec["datasets"].values()]
+    mean = next(rows for rows in sets if "problems" in rows)
+    assert mean[["method", "problems", "n"]].values.tolist() == [["nnpu", 5, 10]]
+    assert mean["value"].tolist() == pytest.approx([10])
+    with pytest.raises(TooFewError, match="calibrated form"):
+        chart("calibration", evidence(source({"upu": 0.5, "nnpu": 0.6}), None, ["pa"]))
+
+
+def test_intervals_and_order(facts: Any) -> None:
+    noisy = source(METHODS)
+    noisy["test_accuracy"] += 0.01 * noisy["split"]
+    drawn = data(chart("overall", evidence(noisy, ["accuracy"], ["pa"]))).set_index("method")
+    row = drawn.loc["upu"]
+    assert row["low"] < row["value"] < row["high"]
+    half = 2.5706 * (5 * 0.5 / 2) ** 0.5 / 5  # Student's, 5 degrees of freedom; variance 0.5 in each of five problems
+    assert row["high"] - row["value"] == pytest.approx(half, rel=1e-3)
+    single = data(chart("overall", evidence(source(METHODS, splits=1), None, ["pa"])))
+    assert set(single["interval"]) == {"not known: a single split"}
+    legend = chart("overall", facts)["spec"]["layer"][1]["encoding"]
+    assert legend["shape"]["scale"]["domain"] == legend["color"]["scale"]["domain"]  # one legend for both
+    assert chart("regret", facts)["spec"]["layer"][1]["encoding"]["y"]["sort"] == ["pn-oracle", "nnpu-c", "nnpu", "upu"]
+    assert chart("overall", facts)["resolve"]["scale"]["x"] == "independent"
+
+
+def test_profile(facts: Any) -> None:
+    drawn = data(chart("profile", facts))
+    shares = drawn.groupby("method")["share"].max()
+    assert shares.to_dict() == {"nnpu-c": 1, "nnpu": 1, "upu": 0}  # strictly above the lowest result
+    assert drawn["share"].between(0, 1).all()
+
+
 def test_time(facts: Any) -> None:
     spec = chart("time", facts)
     sets = [pd.DataFrame(rows) for rows in spec["datasets"].values()]
@@ -181,12 +225,13 @@ def test_files_that_cannot_be_written(drawn: Any, tmp_path: Path) -> None:
 
 def test_all_of_them(tmp_path: Path) -> None:
     written, missing = write_figures(source(METHODS), tmp_path, ["svg"], ["accuracy"], ["pa"])
-    names = ["overall", "ranks-accuracy-pa", "regret-accuracy", "time-accuracy-pa", "learning-curves-accuracy"]
+    names = ["overall", "regret-accuracy", "learning-curves-accuracy"]
+    names += [f"{name}-accuracy-pa" for name in ("calibration", "ranks", "wins", "time", "profile")]
     assert sorted(path.stem for path in written) == sorted(names)
-    assert list(missing) == ["label-shift"]
+    assert list(missing) == ["label-shift", "bias"]
     few = evidence(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
     missing = {d.figure.name: d.reason for figure in figures() for d in draw(figure, few) if d.chart is None}
-    assert set(missing) == {"overall", "ranks", "time", "label-shift"}
+    assert set(missing) == {"overall", "calibration", "ranks", "wins", "time", "profile", "label-shift"}
     assert all(missing.values())
 
 

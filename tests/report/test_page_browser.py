@@ -89,7 +89,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Opened:
     """A page, and everything that went wrong on it."""
 
-    def __init__(self, browser: Any, file: Path, figures: int = 5, **options: Any) -> None:
+    def __init__(self, browser: Any, file: Path, figures: int = 8, **options: Any) -> None:
         self.context = browser.new_context(**options)
         self.wrong: list[str] = []
         self.context.route("**/*", self._request)
@@ -115,11 +115,12 @@ class Opened:
     def rows(self) -> list[list[str]]:
         """The leaderboard as text."""
         script = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))"
-        found: list[list[str]] = self.page.eval_on_selector_all("#board tbody tr", script)
+        found: list[list[str]] = self.page.eval_on_selector_all("#board tr[data-method]", script)
         return found
 
     def names(self) -> list[str]:
-        return [row[1] for row in self.rows()]
+        found: list[str] = self.page.locator("#board tr[data-method] .link").all_inner_texts()
+        return found
 
     def choose(self, name: str, text: str) -> None:
         self.page.select_option(f"#filters select[name={name}]", label=text)
@@ -137,7 +138,7 @@ def test_loads_without_request_or_error(opened: Opened) -> None:
     assert opened.page.title() == f"Title {HOSTILE}"
     assert opened.page.locator("h1").inner_text() == f"Title {HOSTILE}"
     assert len(opened.rows()) == len(METHODS)
-    assert opened.page.locator("#figures svg.marks").count() == 5
+    assert opened.page.locator("#figures svg.marks").count() == 8
     for svg in opened.page.locator("#figures svg.marks").all():
         assert svg.locator("path, line, text").count() > 10
     opened.page.select_option("#figure-filters select[name=criterion]", label="OA")
@@ -168,7 +169,7 @@ def test_sorting(opened: Opened) -> None:
     opened.page.keyboard.press("Enter")  # the focus stays on the header
     assert opened.names() == sorted(opened.names(), reverse=True)
     opened.page.locator("#board th[data-column=p0] button").click()
-    values = [float(row[4].split()[0]) for row in opened.rows()]
+    values = [float(row[5].split()[0]) for row in opened.rows()]
     assert values == sorted(values, reverse=True)
 
 
@@ -201,12 +202,92 @@ def test_every_filter_changes_the_rows(opened: Opened) -> None:
 
 def test_the_numbers_are_those_of_the_tables(opened: Opened) -> None:
     opened.page.evaluate("document.querySelectorAll('#tables details').forEach(d => d.open = true)")
-    script = "t => [...t.tBodies[0].rows].map(r => [r.cells[0].innerText, r.cells[1].innerText])"
+    script = (
+        "t => [...t.tBodies[0].rows].map(r => [r.cells[0].querySelector('.label').innerText, r.cells[1].innerText])"
+    )
     tables = opened.page.eval_on_selector_all("table.results", f"ts => ts.map({script})")
-    board = {row[1]: row[4:] for row in opened.rows()}
+    board = {name: row[5:] for name, row in zip(opened.names(), opened.rows(), strict=True)}
     for i, table in enumerate(tables):
         for name, value in table:
             assert " ".join(board[name][i].split()) == value
+
+
+def test_who_won(opened: Opened) -> None:
+    page = opened.page
+    assert "the highest mean accuracy" in page.locator("#verdict").inner_text()
+    opened.choose("setting", "one-sample (OS)")
+    verdict = page.locator("#verdict").inner_text()
+    assert "n = 5 problems of 2 datasets, 2 splits each" in verdict
+    assert "too few" in verdict
+    places = dict(zip(opened.names(), (row[0] for row in opened.rows()), strict=True))
+    assert (places["pn-oracle"], places["pn-naive"]) == ("", "")  # frames have no place
+    assert sorted(place for place in places.values() if place) == ["1", "2", "3", "4"]
+    page.fill("#filters input[name=search]", "nnp")
+    for name, row in zip(opened.names(), opened.rows(), strict=True):
+        assert row[0] == places[name]  # searching does not move anybody
+    page.fill("#filters input[name=search]", "")
+    page.get_by_role("button", name="Method", exact=True).click()
+    assert dict(zip(opened.names(), (row[0] for row in opened.rows()), strict=True)) == places
+    assert page.locator("#board tr:has(button:text-is('nnpu-c')) .chip").inner_text() == "calibrated"
+    assert page.locator("#board tr:has(button:text-is('nnpu')) .chip").count() == 0
+    for table in page.locator("table").all():
+        assert table.locator("caption").count() == 1
+    for chart in page.locator("#figures .chart svg.marks").all():
+        assert chart.get_attribute("aria-label")
+
+
+def test_the_tied_stand_together(browser: Any, tmp_path: Path) -> None:
+    levels = {"upu": 0.70, "nnpu": 0.80, "nnpu-c": 0.802, "vpu": 0.75}
+    rows = []
+    for i in range(6):
+        for name, level in levels.items():
+            part = curves(f"{name}{i}", algorithm=name, dataset=f"d{i}", selectable=True)
+            jump = 0.01 if (i % 2 and name == "nnpu") else 0.0
+            rows.append(part.assign(test_accuracy=level + jump + 0.01 * i))
+    write_page(pd.concat(rows), tmp_path / "page.html")
+    opened = Opened(browser, tmp_path / "page.html", figures=5)
+    words = opened.page.locator("#board tr.group").all_inner_texts()
+    assert [text.strip() for text in words] == [
+        "Tied first: 2 methods that cannot be told apart from the best", "Behind the best by more than chance",
+    ]  # fmt: skip
+    assert opened.page.locator("#board tr.tied .link").all_inner_texts() == ["nnpu", "nnpu-c"]
+    assert opened.page.locator("#board tr.tied .plot .line").count() == 1  # the best has no difference from itself
+    assert "1 other method cannot be told apart from it" in opened.page.locator("#verdict").inner_text()
+    assert opened.page.locator("#figure-missing").inner_text().count("label shift") == 1
+    assert not opened.page.locator("#figure-label-shift").is_visible()
+    assert opened.wrong == []
+    opened.context.close()
+
+
+def test_the_address_keeps_the_filters(browser: Any, file: Path, opened: Opened) -> None:
+    opened.choose("metric", "AUC")
+    opened.choose("dataset", "letter")
+    opened.page.fill("#filters input[name=search]", "nnp")
+    opened.page.select_option("#figure-filters select[name=criterion]", label="OA")
+    address = opened.page.url
+    assert "#metric=auc&dataset=letter&search=nnp&chosen-by=oa" in address
+    board = opened.page.locator("#board").inner_text()
+    opened.page.click("nav a[href='#tables']")
+    assert opened.page.url == address
+    other = browser.new_context()
+    page = other.new_page()
+    page.goto(address)
+    page.wait_for_selector("#board tr[data-method]")
+    assert page.locator("#board").inner_text() == board
+    assert page.locator("#filters input[name=search]").input_value() == "nnp"
+    assert page.locator("#figure-filters select[name=criterion]").input_value() == "oa"
+    page.goto(file.as_uri() + "#metric=nothing&dataset=%3Cimg%3E&sort=x.y")  # what is not known is left out
+    page.wait_for_selector("#board tr[data-method]")
+    assert page.locator("#filters select[name=metric] option:checked").inner_text() == "Accuracy"
+    other.close()
+
+
+def test_the_first_result_is_on_the_first_screen_of_a_phone(browser: Any, file: Path) -> None:
+    opened = Opened(browser, file, viewport={"width": 400, "height": 800})
+    box = opened.page.locator("#board tr[data-method]").first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 800
+    opened.context.close()
 
 
 def test_a_method_opens_by_mouse_and_by_keyboard(opened: Opened) -> None:
@@ -286,8 +367,10 @@ def test_less_is_better(browser: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     opened.choose("metric", "Brier")
     assert opened.names() == ["pn-oracle", "nnpu", "vpu", "upu"]  # the best first
     nnpu = opened.rows()[1]
-    assert nnpu[2:5] == ["0.1434", "1.0", "0.1234"]
-    assert opened.page.locator("#board td.best").all_inner_texts()[:3] == nnpu[2:5]
+    assert nnpu[0] == "1"
+    assert nnpu[2:6] == ["0.1434", "1", "1.0", "0.1234"]
+    assert opened.page.locator("#board td.best").all_inner_texts()[:3] == ["0.1434", "1.0", "0.1234"]
+    assert "nnpu has the lowest mean brier, 0.1434" in opened.page.locator("#verdict").inner_text()
     assert "Test brier (lower is better)" in opened.page.locator("#board-words").inner_text()
     opened.page.get_by_role("button", name="Mean", exact=True).click()
     assert opened.names()[0] == "upu"

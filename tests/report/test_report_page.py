@@ -14,6 +14,9 @@ from puarena.errors import UserError
 from puarena.report import write_page
 from puarena.report.export import export
 from puarena.report.page_data import embed
+from puarena.report.problems import Problem
+from puarena.report.statistics import statistics, verdict
+from puarena.report.views import VIEWS, choices
 from puarena.store import Folder, Store
 from results import ALL, HOSTILE, curves, records
 
@@ -130,12 +133,64 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "frame"]
     assert data["problems"][0]["prior"] is None
     cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
-    assert cells[0][0][0] == [70, 1, 3]  # mean, error and n of upu by PA
+    assert cells[0][0][0] == [70, "70.00 ± 1.00", 3]  # mean, text and n of upu by PA
     assert data["about"]["upu"]["paper"]
     assert data["about"]["nnpu-c"]["calibrated"] is True
     assert len(data["picks"]) == 3 * 3 * 3
-    assert {figure["id"] for figure in data["figures"] if not figure["charts"]} == {"ranks", "label-shift", "time"}
+    hidden = {"calibration", "ranks", "wins", "label-shift", "time"}
+    assert {figure["id"] for figure in data["figures"] if not figure["charts"]} >= hidden - {"wins"}
     assert all(figure["charts"] or figure["reason"] for figure in data["figures"])
+
+
+def test_page_and_stats_say_the_same(tmp_path: Path) -> None:
+    import pandas as pd
+
+    means = {"upu": 0.7, "nnpu": 0.8, "nnpu-c": 0.8 + 1e-13, "mine": 0.7991, "pn-oracle": 0.95, "pn-naive": 0.9}
+    parts = []
+    for i in range(6):
+        part = records({name: mean + i / 100 for name, mean in means.items()}, dataset=f"d{i}", case=1)
+        wave = (i % 2) * 0.009 * (part["algorithm"] == "mine")  # ahead on every other dataset
+        parts.append(part.assign(test_accuracy=part["test_accuracy"] + wave - 0.004 * (part["algorithm"] == "mine")))
+    source = pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2")
+    (found,) = statistics(source, "accuracy", "pa")
+    write_page(source, tmp_path / "page.html")
+    page = Page(tmp_path / "page.html")
+    data = json.loads(page.scripts[0])
+    view = data["views"]["0,1,2,3,4,5"]["accuracy.pa"]
+    words = (
+        "nnpu and nnpu-c have the highest mean accuracy, 82.50; 1 other method cannot be told apart from them "
+        "(n = 6 problems of 6 datasets, 3 splits each)."
+    )
+    assert verdict(found.standings, "accuracy") == view["verdict"] == words
+    assert words in " ".join(page.text.split())
+    assert data["notes"][view["note"]] == found.standings.note
+    assert "drawing the 6 datasets again; cases of one dataset stay together" in found.standings.note
+    rows = {data["methods"][int(i)]["label"]: row for i, row in view["rows"].items()}
+    assert {name: row[3] for name, row in rows.items() if len(row) > 2} == {
+        "nnpu": "1=", "nnpu-c": "1=", "mine": "3", "upu": "4",
+    }  # fmt: skip
+    assert [len(rows[name]) for name in ("pn-oracle", "pn-naive")] == [2, 2]  # frames have a mean and no place
+    for item in found.standings.items:
+        assert rows[item.algorithm][1] == f"{item.mean:.2f}"
+        assert rows[item.algorithm][5] == item.tied
+        assert rows[item.algorithm][6:] == pytest.approx([item.low, item.high], abs=1e-3)
+    assert found.standings.tied == ("nnpu", "nnpu-c", "mine")
+    single = data["views"]["3"]["accuracy.pa"]  # of one problem the splits are drawn, and that is said
+    assert "1 dataset is too few to draw again" in data["notes"][single["note"]]
+    for name in ("calibrated", "frame", "tied: cannot be told apart", "Page written on", "whole datasets"):
+        assert name in page.text
+    captions = sum(tag == "caption" for tag, _ in page.tags)
+    assert captions == sum(tag == "table" for tag, _ in page.tags)
+
+
+def test_a_large_suite_stays_small(tmp_path: Path) -> None:
+    problems = [Problem(f"d{i % 9}", case, "os", rate, 0.5, "scar")
+                for i in range(9) for case in (1, 2) for rate in (0.1, 0.3, 0.5)]  # fmt: skip
+    listed = choices(problems)
+    assert len(listed) == VIEWS
+    assert listed[0] == tuple(range(len(problems)))  # everything comes first, then choices by one filter
+    assert {tuple(range(i, i + 6)) for i in range(0, 54, 6)} <= set(listed)
+    assert choices(problems[:1]) == [(0,)]
 
 
 @pytest.mark.parametrize("text", ["</script><script>", "<!--", "a\u2028b\u2029", "&lt;", '"\\'])

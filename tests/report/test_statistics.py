@@ -167,9 +167,67 @@ def test_from_records() -> None:
     assert [s.criterion for s in st.statistics(many(), metrics="auc")] == ["pa", "pauc", "oa"]
     (split,) = st.statistics(many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"])
     assert split.n == 6
-    assert split.algorithms[0] == "pn-oracle"
+    assert split.algorithms == ("nnpu", "upu")  # what sees the true labels never competes
     assert "share data" in split.notes[0]
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_who_won_and_how_sure_that_is() -> None:
+    (found,) = st.statistics(many(), criteria="pa")
+    placed = found.standings
+    assert (placed.n, placed.datasets, placed.unit, placed.splits) == (6, 6, "datasets", (3, 3))
+    assert [(item.algorithm, item.rank, item.rank_low, item.rank_high) for item in placed.items] == [
+        ("nnpu", 1, 1, 1), ("vpu", 2, 2, 2), ("upu", 3, 3, 3), ("pan", 4, 4, 4),
+    ]  # fmt: skip
+    assert placed.tied == ("nnpu",)
+    assert "all 3 other methods are behind by more than chance (n = 6 problems" in st.verdict(placed, "accuracy")
+    assert [round(item.value) for item in found.elo.items if item.algorithm == "nnpu"] == [1000]
+    assert [item.algorithm for item in found.elo.items] == ["nnpu", "vpu", "upu", "pan"]
+    assert "won or lost every battle" in found.elo.note
+    assert "needs a naive method" in found.gap_closed.note
+    assert (found.improvability.n, found.iqm.n, found.profile.n) == (6, 18, 18)
+    duel = next(duel for duel in found.duels if {duel.a, duel.b} == {"nnpu", "pan"})
+    assert sorted([duel.wins, duel.losses]) == [0, 6]
+    assert (duel.n, duel.ties) == (6, 0)
+    assert abs(duel.difference) == pytest.approx(20)
+    assert found.signed_rank.unit == "datasets"
+    assert all(item.worse > 0.9 and item.n == 6 for item in found.signed_rank.items)
+    (wide,) = st.statistics(many(), criteria="pa", rope=30)
+    assert all(item.same == 1 for item in wide.signed_rank.items)
+    with pytest.raises(UserError, match="region of practical equivalence"):
+        st.statistics(many(), rope=-1)
+
+
+def test_datasets_are_drawn_and_not_their_cases() -> None:
+    cases = pd.concat([many(2, case=case) for case in (1, 2, 3)])
+    (found,) = st.statistics(cases, criteria="pa")
+    assert (found.standings.n, found.standings.datasets, found.standings.unit) == (6, 2, "splits")
+    assert "2 datasets are too few to draw again (5 needed)" in found.standings.note
+    assert "With 3 splits they are too narrow" in found.standings.note
+    assert "needs 5 datasets" in found.signed_rank.note
+    (few,) = st.statistics(cases[cases["split"] < 2], criteria="pa")
+    assert few.standings.unit == ""
+    assert "too few to say who can be told apart" in st.verdict(few.standings, "accuracy")
+    assert few.standings.tied == ("nnpu",)
+    assert all(math.isnan(item.rank_low) for item in few.standings.items)
+
+
+def test_frames_make_the_gap_and_have_no_place() -> None:
+    means = {"upu": 0.75, "nnpu": 0.8, "pn-naive": 0.7, "pn-oracle": 0.9}
+    (found,) = st.statistics(records(means), criteria="pa", algorithms=["upu", "nnpu"])
+    assert found.algorithms == ("nnpu", "upu")
+    assert {item.algorithm: item.value for item in found.gap_closed.items} == {
+        "nnpu": pytest.approx(0.5), "upu": pytest.approx(0.25),
+    }  # fmt: skip
+    (found,) = st.statistics(records(means), criteria="pa")
+    assert [item.algorithm for item in found.standings.items] == ["nnpu", "upu"]
+
+
+def test_exact_ties_are_ties() -> None:
+    frame = pd.DataFrame({"a": [0.1 + 0.2, 1], "b": [0.3, 1.0], "c": [0.2, 0.5]}) * 100
+    assert st.ranks(frame)[["a", "b"]].to_numpy().tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    test = st.wilcoxon(pd.concat([frame] * 3))
+    assert next(pair for pair in test.pairs if pair.a == "a" and pair.b == "b").p == 1
 
 
 def test_few_problems_and_missing_results() -> None:
@@ -231,6 +289,11 @@ def test_command(tmp_path: Any) -> None:
         "n = 6",
         "critical difference",
         "Holm",
+        "has the highest mean accuracy",
+        "cases of one dataset stay together",
+        "Elo from battles on n = 6 problems",
+        "interquartile mean of n = ",
+        "Bayesian signed-rank test",
     ):
         assert words in " ".join(text.split())
     wrong = CliRunner().invoke(app, ["stats", str(tmp_path), "--metric", "acuracy"])

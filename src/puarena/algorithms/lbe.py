@@ -4,6 +4,8 @@ Gong, Wang, Liu, Han, You, Yang, Tao: Instance-dependent positive and unlabeled 
 IEEE TPAMI 44(8), 2022.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -23,7 +25,7 @@ class LBE(Algorithm):
     paper = "Gong et al.: Instance-dependent PU learning with labeling bias estimation, TPAMI 44(8), 2022"
     setting, needs_prior = "one-sample", False
     networks = ("f", "e")
-    phases = (
+    phases: ClassVar[tuple[Phase, ...]] = (
         Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False),
         Phase("main", (Update("loss", ("f", "e")),)),
     )

@@ -46,6 +46,7 @@ def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
         p, u, test = (torch.from_numpy(decision)[None] for decision in decisions)
     prior, one_sample = torch.tensor([d.prior], dtype=torch.float64), torch.tensor([d.setting.one_sample])
     hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
-    values = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u))
+    chances = None if row.hidden.propensity_val is None else torch.tensor(row.hidden.propensity_val)[None]
+    values = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u, chances))
     values.update(metrics.test_metrics(test, test, hidden))
     return {name: float(value[0]) for name, value in values.items()}

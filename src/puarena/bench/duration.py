@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from puarena import fleet as engine
 from puarena.bench import executors
 from puarena.bench.device import choose_device
 from puarena.bench.plan import FleetSpec, Plan, group, run_steps
+from puarena.bench.sources import check
 from puarena.fleet.synthetic import Shape, pixels, synthetic
 
 BUDGET = 2.5  # seconds for all probes together
@@ -38,19 +40,31 @@ class Speed:
     shape: Shape
 
 
-def summarise(plan: Plan, device: str = "auto") -> dict[str, Any]:
-    """Counts and seconds of a plan: runs, fleets, steps (of all runs together, warm-up included), seconds."""
+def summarise(
+    plan: Plan,
+    device: str = "auto",
+    folder: str | Path | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    **how: Any,
+) -> dict[str, Any]:
+    """Counts and seconds of a plan: runs, fleets, steps (of all runs together, warm-up included), seconds.
+
+    What ``run`` refuses before it trains is refused here, in the same words.
+    """
     device = choose_device(device)
+    check(plan, folder)
     fleets = group(plan.runs, device=device)
+    executor = executors.choose(device, workers, fleets, engine, executors.How(**how))
     return {
         "runs": len(plan.runs),
         "fleets": len(fleets),
         "steps": sum(fleet.steps for fleet in fleets),
-        "seconds": round(total_seconds(plan, fleets, device), 1),
+        "seconds": round(total_seconds(plan, fleets, device, executor), 1),
     }
 
 
-def total_seconds(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
+def total_seconds(plan: Plan, fleets: list[FleetSpec], device: str, executor: executors.Executor) -> float:
     """Seconds to train, evaluate and store these fleets here, from a probe of every input size and batch size."""
     shapes: dict[tuple[Any, ...], Shape] = {}
     sizes: dict[tuple[Any, ...], int] = {}
@@ -63,7 +77,7 @@ def total_seconds(plan: Plan, fleets: list[FleetSpec], device: str) -> float:
     for fleet in fleets:
         shape = shape_of(plan, fleet)
         each.append(_seconds(fleet, shape, speeds[reduced(shape, 1, device)[0].key]))
-    return executors.choose(device, None, fleets).duration(fleets, each)
+    return executor.duration(fleets, each)
 
 
 def _seconds(fleet: FleetSpec, shape: Shape, speed: Speed) -> float:
@@ -71,7 +85,10 @@ def _seconds(fleet: FleetSpec, shape: Shape, speed: Speed) -> float:
     steps = run_steps(fleet.first)
     records = -(-steps // fleet.first.record_every)
     step = speed.step * catalogue.get(fleet.first.algorithm).cost * shape.batch_size / speed.shape.batch_size
-    record = speed.record * shape.evaluated / speed.shape.evaluated
+    example = speed.record / speed.shape.evaluated
+    record = example * shape.evaluated
+    if catalogue.get(fleet.first.algorithm).passes_every_epoch:
+        step += example * (shape.n_p + shape.n_u) / shape.epoch
     return WRITING + speed.start + len(fleet.runs) / speed.runs * (steps * step + records * record)
 
 

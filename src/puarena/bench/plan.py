@@ -5,22 +5,26 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from puarena import catalogue, data, networks
+from puarena import catalogue, data, networks, plugins
 from puarena.algorithms import Hyper
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
+from puarena.bench.natural_priors import with_natural_priors
 from puarena.bench.profiles import PROFILES
-from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, TRUE_PRIOR, ProblemSpec, Spec, is_path
+from puarena.bench.spec import ESTIMATE, EVERY, FULL_PRECISION, PROBLEM_LISTS, PROTOCOL, TRUE_PRIOR, Spec, is_path
 from puarena.data import Problem, Views, labelling
 from puarena.errors import UserError, nearest, unknown
-from puarena.store.identity import digest, file_digest
+from puarena.store.identity import digest
+from puarena.store.planned import PlannedRun
 
+LARGEST = 250_000  # runs of a plan
 ESTIMATING = 10  # minutes of one core on images to estimate a prior
 OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` in a spec may fix besides an algorithm's own
 
@@ -76,6 +80,12 @@ class FleetSpec:
     """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
+    group: str = field(default="", compare=False)  # the fleet it is a part of, as it was planned
+
+    @property
+    def claim(self) -> str:
+        """The name under which whoever trains it claims it: that of the whole, for all its parts."""
+        return self.group or self.fleet_id
 
     @cached_property
     def fleet_id(self) -> str:
@@ -125,7 +135,12 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
 
     ``folder`` has the datasets' files, where the plan depends on them.
     """
-    spec = _with_natural_priors(spec.resolve(), folder)
+    spec = spec.resolve()
+    count = sum(prod(len(getattr(part, name)) for name in PROBLEM_LISTS) for part in spec.problems)
+    count *= len(spec.algorithms) * spec.splits * spec.configs * len(spec.prior_source)
+    if count > LARGEST:
+        raise UserError(f"the spec asks for {count:,} runs, and {LARGEST:,} is the most; split it up")
+    spec = with_natural_priors(spec, folder)
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
@@ -167,20 +182,6 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
 def _prior(dataset: str, case: int) -> float:
     """The prior a problem has when the spec names none: naming it must not make another run."""
     return (data.load(dataset) if is_path(dataset) else data.info(dataset)).prior_of(case)
-
-
-def _with_natural_priors(spec: Spec, folder: str | Path | None) -> Spec:
-    """The spec with the priors of tables, which are those of their rows, spelled out: later nobody needs the rows."""
-    parts: list[ProblemSpec] = []
-    for part in spec.problems:
-        if None not in part.priors or is_path(part.dataset) or data.info(part.dataset).balanced:
-            parts.append(part)
-            continue
-        table = data.load(part.dataset, folder)
-        for case in part.cases:
-            priors = tuple(table.prior_of(case) if prior is None else prior for prior in part.priors)
-            parts.append(part.model_copy(update={"cases": (case,), "priors": priors}))
-    return spec.model_copy(update={"problems": tuple(parts)})
 
 
 def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
@@ -267,8 +268,8 @@ def _check_value(algorithm: str, name: str, value: Any, hyper: Hyper) -> None:
 def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu") -> list[FleetSpec]:
     """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
 
-    Cases, splits, configurations and the calibrated form travel together where their shapes agree; in a setting where a
-    dataset may lack positives in one case and not in the other, each case has its own fleets.
+    Cases, ways of labelling, splits, configurations and the calibrated form travel together where their shapes agree;
+    in a setting where a dataset may lack positives in one case and not in the other, each case has its own fleets.
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
@@ -276,7 +277,7 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         network = run.batch_size, run.network, run.precision, run.optimiser
         shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
-        sizes = problem.rate, problem.prior, problem.labelling, problem.labeled, problem.unlabeled
+        sizes = problem.rate, problem.prior, problem.labeled, problem.unlabeled
         key = (method, problem.dataset, problem.setting, *sizes, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
@@ -287,15 +288,48 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
     return fleets
 
 
+def planned_runs(fleets: Iterable[FleetSpec]) -> tuple[PlannedRun, ...]:
+    """What a results folder keeps of its runs."""
+    return tuple(
+        PlannedRun(
+            run_id=run.run_id,
+            fleet=fleet.fleet_id,
+            dataset=run.problem.dataset,
+            case=run.problem.case,
+            setting=run.problem.setting,
+            rate=run.problem.rate,
+            prior=run.problem.prior or 0.0,
+            labelling=run.problem.labelling,
+            algorithm=run.algorithm,
+            profile=run.profile,
+            prior_source=run.prior_source.removeprefix(ESTIMATE),
+            split=run.split,
+            config=run.config,
+        )
+        for fleet in fleets
+        for run in fleet.runs
+    )
+
+
+def as_planned(runs: Iterable[RunSpec], planned: Iterable[PlannedRun]) -> list[FleetSpec]:
+    """Runs in the fleets that they were planned in, which then may lack some of their runs."""
+    left = {run.run_id: run for run in runs}
+    members: dict[str, list[RunSpec]] = {}
+    for each in planned:
+        if each.run_id in left:
+            members.setdefault(each.fleet, []).append(left.pop(each.run_id))
+    return [FleetSpec(tuple(some), name) for name, some in members.items()]
+
+
 def run_steps(run: RunSpec) -> int:
     """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
     return run.steps + catalogue.get(run.algorithm).extra_stages * run.warmup
 
 
 def plugin_source(entry: Entry, network: type[networks.RunNetwork]) -> str:
-    """A digest of the files that plugins' classes come from; empty for the classes of this package."""
+    """A digest of the files that plugins' classes come from and import beside them; empty for built-in classes."""
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
         foreign.append(inspect.getfile(network))
-    files = list(dict.fromkeys(file_digest(file) for file in foreign))
+    files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
     return files[0] if len(files) == 1 else digest(files) if files else ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Progress:
         self._done = 0  # run-steps of the finished ones
         self._resumed = 0  # run-steps that were behind at the start
         self._began = time.perf_counter()
+        self.visible = True  # until something goes wrong with the display
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
     def __enter__(self) -> Progress:
@@ -42,7 +44,15 @@ class Progress:
         self._ahead = dict(resumed)
         self.steps_done = self._resumed = sum(self._ahead.values())
         self._began = time.perf_counter()
-        self.show()
+        self.safely(self.show)
+
+    def safely(self, display: Callable[..., None], *words: str) -> None:
+        """Display something; a terminal that is gone, a pipe that nobody reads, or a full disk never end training."""
+        if self.visible:
+            try:
+                display(*words)
+            except (OSError, ValueError):
+                self.visible = False
 
     def news(self, fleet: FleetSpec, done: int) -> None:
         """Called at the records of a fleet in training: ``done`` run-steps of it are behind."""
@@ -50,7 +60,7 @@ class Progress:
         if self.beacon:
             self.beacon.trains(fleet)
         self.steps_done = self._done + sum(self._ahead.values())
-        self.show(fleet.label)
+        self.safely(self.show, fleet.label)
 
     def fleet_ends(self, fleet: FleetSpec, failure: str | None = None) -> None:
         """Called after a fleet was stored or failed."""
@@ -64,8 +74,8 @@ class Progress:
             self.runs_done += len(fleet.runs)
         else:
             self.failed += 1
-            self.say(f"{fleet.label} failed: {failure}")
-        self.show()
+            self.safely(self.say, f"{fleet.label} failed: {failure}")
+        self.safely(self.show)
 
     @property
     def speed(self) -> float:
@@ -132,11 +142,11 @@ class Live(Progress):
         self._task = self._bar.add_task("", total=None, line="")
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        self.safely(self._bar.start)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        self.safely(self._bar.stop)
 
     def show(self, label: str | None = None) -> None:
         """Redraw the bar."""

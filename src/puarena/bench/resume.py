@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.errors import UserError
-from puarena.files import written_aside
+from puarena.files import SEAL, is_whole, sealed, write_file
 from puarena.fleet import Fleet, State, StateError
 from puarena.fleet.checkpoint import made_by
 from puarena.store import Folder
@@ -47,7 +47,7 @@ class StateFile:
         self.marks = folder.marks | {"runs": json.dumps([run.run_id for run in fleet.runs])}
         self.earlier = self._read()  # of parts that were begun before, in their order
         self.ended: list[State] = []
-        self._last = time.monotonic()
+        self._last, self._kept = time.monotonic(), -1
 
     def begin(self, part: Fleet) -> None:
         """Bring the next part to where it was interrupted, if it was."""
@@ -60,8 +60,13 @@ class StateFile:
     def record(self, part: Fleet, done: int) -> None:
         """Write the state of a part at a record, if the last one is old enough; ``done`` run-steps are behind."""
         if time.monotonic() - self._last >= self.every:
+            self.keep(part, done)
+
+    def keep(self, part: Fleet, done: int) -> None:
+        """Write the state of a part at a record."""
+        if self._kept != done:
             self._write([*self.ended, part.state()], done)
-            self._last = time.monotonic()
+            self._last, self._kept = time.monotonic(), done
 
     def end(self, part: Fleet) -> None:
         """Keep a finished part for the states of those that follow."""
@@ -71,9 +76,7 @@ class StateFile:
         tensors = {f"{i}/{name}": tensor for i, state in enumerate(states) for name, tensor in state.tensors.items()}
         parts = json.dumps([state.notes for state in states])
         try:
-            self.path.parent.mkdir(exist_ok=True)
-            with written_aside(self.path) as temp:
-                save_file(tensors, temp, self.marks | {"done": str(done), "parts": parts})
+            write_file(self.path, sealed(save(tensors, self.marks | {"done": str(done), "parts": parts, "seal": SEAL})))
         except (OSError, UserError, SafetensorError) as error:  # a full disk, perhaps; the next one may fit
             warnings.warn(f"{error}; training goes on without a newer state", stacklevel=2)
 
@@ -81,6 +84,8 @@ class StateFile:
         if not self.path.exists():
             return []
         try:
+            if not is_whole(self.path.read_bytes()):
+                raise ValueError("its checksum is wrong")
             with safe_open(self.path, framework="pt") as file:
                 notes = json.loads(file.metadata()["parts"])
                 tensors: list[dict] = [{} for _ in notes]
@@ -97,33 +102,56 @@ class StateFile:
 
 
 def interrupted_fleets(
-    store: Folder, missing: Sequence[RunSpec], states: StateFolder, limit: int | None, say: Callable[[str], None]
+    store: Folder, missing: Sequence[RunSpec], states: StateFolder, say: Callable[[str], None]
 ) -> dict[FleetSpec, int]:
     """Return the fleets that can go on and the run-steps behind them; files of no use are removed, with a word why.
 
-    A fleet goes on with exactly the runs it had: all must be missing, and no more than ``limit``.
+    A fleet goes on with exactly the runs it had, and all must be missing. What somebody is working on stays.
     """
     fleets: dict[FleetSpec, int] = {}
     left = {run.run_id: run for run in missing}
+    planned = store.planned()
+    groups = {run.run_id: run.fleet for run in planned.runs} if planned else {}
+    claimed = store.claimed()
     for file, marks in store.states().items():
-        reason = _objection(marks, states.marks, limit)
-        runs = json.loads(marks["runs"]) if reason is None else []
-        if reason is not None:
-            say(f"'{file}' {reason}; its runs start anew")
-        elif set(runs) <= set(left):  # none was stored since, none is in a newer file
-            fleets[FleetSpec(tuple(left.pop(run) for run in runs))] = int(marks["done"])
-            continue
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
+        try:
+            differing = _differing(marks, states.marks)
+            runs, done = _content(marks)
+            group = groups.get(runs[0], file.stem)
+            if group in claimed:
+                continue
+            if differing:
+                say(f"'{file}' was made with {differing}; its runs start anew")
+            elif set(runs) <= set(left):  # none was stored since, none is in a newer file
+                fleet = FleetSpec(tuple(left[run] for run in runs), group)
+                if done > fleet.steps or file.stem != fleet.fleet_id:
+                    raise ValueError
+                fleets[fleet] = done
+                left = {run: spec for run, spec in left.items() if run not in runs}
+                continue
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        except (ValueError, TypeError, KeyError):
+            say(f"'{file}' is damaged; its runs start anew, and it is kept as '{store.set_aside(file)}'")
     return fleets
 
 
-def _objection(marks: Mapping[str, str], wanted: Mapping[str, str], limit: int | None) -> str | None:
-    """Say what speaks against going on from a file with these marks, if anything does."""
-    if not marks:
-        return "is damaged"
-    differing = [f"{key} {marks.get(key)} and not {mine}" for key, mine in wanted.items() if marks.get(key) != mine]
-    if differing:
-        return f"was made with {', '.join(differing)}"
-    runs = len(json.loads(marks["runs"]))
-    return f"has {runs} runs, and a fleet may have {limit}" if limit and runs > limit else None
+def _differing(marks: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """What a state was made with that is not as it is here."""
+    return ", ".join(f"{key} {marks.get(key)} and not {mine}" for key, mine in wanted.items() if marks.get(key) != mine)
+
+
+def _content(marks: Mapping[str, str]) -> tuple[list[str], int]:
+    """The runs of a state and the run-steps behind them; a ValueError if these are not the marks of one."""
+    runs, done, parts = json.loads(marks["runs"]), int(marks["done"]), json.loads(marks["parts"])
+    if not (
+        isinstance(runs, list) and runs and all(isinstance(run, str) for run in runs) and len(set(runs)) == len(runs)
+    ):
+        raise ValueError("its runs are not a list of names")
+    if done < 0 or not (isinstance(parts, list) and parts):
+        raise ValueError("its counts are wrong")
+    for part in parts:
+        step, log = part["step"], part["log"]["step"]
+        if type(step) is not int or not log or step != log[-1]:
+            raise ValueError("its steps are wrong")
+    return runs, done

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from puarena.bench import executors, suites
 from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
-from puarena.bench.executors.base import Ended
-from puarena.bench.plan import group, make_plan
+from puarena.bench.executors.base import Ended, How
+from puarena.bench.failures import Elsewhere, trouble_of
+from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
 from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
+from puarena.bench.stop import Stop, Stopped
 from puarena.bench.work import Job
 from puarena.errors import UserError
 from puarena.store import Folder
+from puarena.store.planned import Planned
+
+POLL = 1.0  # seconds between two looks at what other processes work on
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A fleet that broke off: which, how many runs it had, and why."""
+    """A fleet that broke off: which, how many runs it had, why, where, after how long, at which attempt."""
 
     fleet: str
     label: str
     runs: int
     reason: str
+    exception: str
+    place: str
+    machine: str
+    seconds: float
+    attempt: int
 
 
 @dataclass
@@ -40,7 +51,10 @@ class Outcome:
     planned: int
     stored: int  # runs that needed no training: they were in the folder already
     computed: int = 0
+    elsewhere: int = 0  # runs that other processes computed meanwhile
     failures: list[Failure] = field(default_factory=list)
+    failed_before: int = 0  # runs that failed before and were not tried again
+    stopped: str = ""  # why it ended early, if it did
     notes: tuple[str, ...] = ()
 
 
@@ -55,14 +69,21 @@ def run(
     capture: bool = True,
     checkpoint_every: float = EVERY,
     engine: str | None = None,
+    retry_failed: bool = False,
+    seconds: float | None = None,
+    only: Callable[[RunSpec], bool] | None = None,
+    **how: Any,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
-    A fleet that breaks off is noted with its reason and the others go on; call again to try the missing runs again.
-    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet; ``workers`` is
-    the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every ``checkpoint_every``
-    seconds a fleet keeps its state in ``out``; after an interruption it goes on from there. ``engine`` names an
-    executor (None: what pays on the device).
+    A fleet that breaks off is noted with its reason and the others go on; ``retry_failed`` tries such fleets again.
+    Several processes and machines can run one spec into one folder: they share the work.
+    ``data`` is a folder that already has the datasets' files; ``max_runs`` caps the runs of one fleet, once for a
+    folder; ``workers`` is the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every
+    ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
+    ``engine`` names an executor (None: what pays on the device) and ``how`` is what else executors may be told
+    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing
+    runs ``only`` some can be wanted; the others stay missing.
     """
     device = choose_device(device)
     if not checkpoint_every >= 0:
@@ -70,51 +91,123 @@ def run(
     plan = make_plan(suites.load(spec), data)
     source = DataSource(plan, data)
     source.check()
-    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash())
+    revisions = source.revisions()
+    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash(revisions), revisions=revisions)
+    planned = _grouping(store, plan, max_runs, device)
     stored = store.done_runs()
-    missing = [run for run in plan.runs if run.run_id not in stored]
+    failed = {} if retry_failed else store.failed()
+    undone = [run for run in plan.runs if run.run_id not in stored]
+    missing = [run for run in undone if run.run_id not in failed and (only is None or only(run))]
     source.estimate_priors(missing)
-    outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(missing), notes=plan.notes)
+    outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(undone), notes=plan.notes)
+    outcome.failed_before = sum(run.run_id in failed for run in undone)
     states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
     job = Job(source, store, device, states, capture)
-    with progress or Progress() as live, Beacon(store.path) as live.beacon:
-        resumed = interrupted_fleets(store, missing, states, max_runs, live.say)
+    with Stop(seconds) as stop, progress or Progress() as live, Beacon(store.path) as live.beacon:
+        say = partial(live.safely, live.say)
+        resumed = {
+            fleet: done
+            for fleet, done in interrupted_fleets(store, undone, states, say).items()
+            if not any(run.run_id in failed for run in fleet.runs)
+        }
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
-        fleets = [*resumed, *group([run for run in missing if run.run_id not in in_resumed], max_runs, device)]
-        executor = executors.choose(device, workers, fleets, engine)
+        fleets = [*resumed, *as_planned([run for run in missing if run.run_id not in in_resumed], planned.runs)]
+        executor = executors.choose(device, workers, fleets, engine, How(**how, stop=stop))
         live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
         for fleet, done in resumed.items():
-            live.say(f"{fleet.label} goes on after {done / fleet.steps:.0%} of its steps")
-        for ended in executor.train(fleets, job, live.news):
-            failure = _failure(ended)
-            if failure is None:
-                outcome.computed += len(ended.fleet.runs)
-            else:
-                store.write_failure(failure.fleet, [run.run_id for run in ended.fleet.runs], failure.reason)
-                outcome.failures.append(failure)
-            live.fleet_ends(ended.fleet, failure.reason if failure else None)
+            say(f"{fleet.label} goes on after {done / fleet.steps:.0%} of its steps")
+
+        def news(fleet: FleetSpec, done: int) -> None:
+            live.news(fleet, done)
+            stop.check()
+
+        try:
+            shared: list[FleetSpec] = []  # with other processes, which have claimed them
+            while fleets:
+                for ended in executor.train(fleets, job, news):
+                    if isinstance(ended.error, Elsewhere):
+                        shared.append(ended.fleet)
+                    else:
+                        _note(store, ended, outcome, live)
+                    stop.check()
+                fleets = _released(store, shared, outcome, live, stop)
+        except Stopped as stopped:
+            if stopped.code != Stop.TIME_IS_UP:
+                raise
+            outcome.stopped = stopped.why
     _forget_mended_failures(store)
-    if store.states():  # of fleets that were halved
+    if not outcome.stopped and store.states():  # of fleets that were halved
         stored = store.done_runs()
-        left = [run for run in missing if run.run_id not in stored]
-        interrupted_fleets(store, left, states, max_runs, say=lambda text: None)
+        interrupted_fleets(store, [run for run in undone if run.run_id not in stored], states, say=lambda text: None)
     return outcome
 
 
-def _failure(ended: Ended) -> Failure | None:
-    """What broke a fleet, if anything did; a mistake that a user can put right ends the whole run."""
-    if ended.error is None:
-        return None
+def _grouping(store: Folder, plan: Plan, limit: int | None, device: str) -> Planned:
+    """The fleets of a folder: those it has, and for runs that it does not know, new ones."""
+    kept = store.planned()
+    if kept is not None and limit not in (None, kept.limit):
+        size = "the networks' own size" if kept.limit is None else f"at most {kept.limit} runs"
+        raise UserError(
+            f"'{store.path}' has fleets of {size}, and what a run is trained with changes the rounding of its numbers: "
+            f"leave --fleet-size {limit} away, or use another --out"
+        )
+    known = {run.run_id for run in kept.runs} if kept else set()
+    new = [run for run in plan.runs if run.run_id not in known]
+    if kept is not None and not new:
+        return kept
+    limit = kept.limit if kept else limit
+    planned = Planned(((*kept.runs,) if kept else ()) + planned_runs(group(new, limit, device)), limit)
+    store.keep_planned(planned)
+    return planned
+
+
+def _note(store: Folder, ended: Ended, outcome: Outcome, live: Progress) -> None:
+    """Count a fleet that ended, and note what broke it; a mistake that a user can put right ends the whole run."""
+    fleet = ended.fleet
     if isinstance(ended.error, UserError):
         raise ended.error
-    return Failure(ended.fleet.fleet_id, ended.fleet.label, len(ended.fleet.runs), reason_of(ended.error))
+    if ended.error is None:
+        outcome.computed += len(fleet.runs)
+        live.fleet_ends(fleet)
+        return
+    trouble = trouble_of(ended.error)
+    before = [note for note in store.failures() if note["fleet"] == fleet.fleet_id]
+    facts = {key: value for key, value in asdict(trouble).items() if key != "memory"}
+    attempt = int(before[0].get("attempt", 1)) + 1 if before else 1
+    store.write_failure(
+        fleet.fleet_id, [run.run_id for run in fleet.runs], trouble.reason,
+        **facts, attempt=attempt, label=fleet.label, time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    )  # fmt: skip
+    del facts["message"]
+    failure = Failure(fleet.fleet_id, fleet.label, len(fleet.runs), trouble.reason, **facts, attempt=attempt)
+    outcome.failures.append(failure)
+    live.fleet_ends(fleet, failure.reason)
 
 
-def reason_of(error: BaseException) -> str:
-    """An unexpected error in one line: what it says, and where it happened."""
-    place = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(place[-1].filename).name}, line {place[-1].lineno})" if place else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}{where}"
+def _released(store: Folder, shared: list[FleetSpec], outcome: Outcome, live: Progress, stop: Stop) -> list[FleetSpec]:
+    """Wait for what other processes have claimed; return fleets that they gave up. ``shared`` keeps the others."""
+    if shared:
+        live.safely(live.say, f"{len(shared)} fleets are trained by other processes; waiting for them")
+    while shared:
+        stop.check()
+        claimed = store.claimed()
+        released = [fleet for fleet in shared if fleet.claim not in claimed]
+        if not released:
+            time.sleep(POLL)
+            continue
+        shared[:] = [fleet for fleet in shared if fleet.claim in claimed]
+        done, failed = store.done_runs(), store.failed()
+        again = []
+        for fleet in released:
+            left = tuple(run for run in fleet.runs if run.run_id not in done and run.run_id not in failed)
+            outcome.elsewhere += len(fleet.runs) - len(left)
+            if left:
+                again.append(FleetSpec(left, fleet.group))
+            else:
+                live.fleet_ends(fleet)
+        if again:
+            return again
+    return []
 
 
 def _forget_mended_failures(store: Folder) -> None:

@@ -60,7 +60,23 @@ class DataSource:
         for run in self.plan.runs:
             self.draw(run.problem, run.split, run.salt)
 
+    def revisions(self) -> dict[str, str]:
+        """What the built-in datasets hold whose files have no checksum that is known ahead."""
+        open_ended = [name for name, source in self.plan.sources.items() if not data.is_pinned(source)]
+        return {name: self.datasets[name].revision for name in open_ended}
+
     def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
         """Estimate the priors of these runs here, once, for all that train them."""
         for run in runs:
             self.of(run)
+
+
+def check(plan: Plan, folder: str | Path | None = None) -> None:
+    """Refuse, in the words of a run, what cannot be drawn; of datasets that are not here yet, as far as is known."""
+    source = DataSource(plan, folder)
+    for problem in dict.fromkeys(run.problem for run in plan.runs):
+        name = plan.sources[problem.dataset]
+        if data.is_here(name, folder):
+            source.draw(problem, 0, "")
+        else:
+            data.info(name).check_case(problem.case)

@@ -17,7 +17,8 @@ from puarena.bench.profiles import PROFILES
 from puarena.data import labelling as ways
 from puarena.data.problem import sizes_given
 from puarena.errors import UserError, nearest
-from puarena.store.identity import canonical, digest, file_digest
+from puarena.files import read_yaml
+from puarena.store.identity import canonical, digest
 
 ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec
 ALL_KNOWN = "all-known"  # every registered method in the form of its definition, classics included
@@ -35,9 +36,7 @@ class ProblemSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     dataset: str = Field(description="a built-in dataset, or the path of a YAML file that describes your own table")
-    cases: tuple[int, ...] = Field(
-        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
-    )
+    cases: tuple[int, ...] = Field(default=(1,), description="which positive classes, as the dataset numbers them")
     settings: tuple[str, ...] = Field(
         default=(ways.DEFAULT,), description=", ".join(f"{s.code} = {s.title}" for s in ways.settings())
     )
@@ -50,20 +49,23 @@ class ProblemSpec(BaseModel):
 
     @model_validator(mode="after")
     def _sizes_or_rates(self) -> ProblemSpec:
-        if self.labeled is None and self.unlabeled is None:
-            return self
-        if "rates" in self.model_fields_set and self.rates != (0.3,):
-            raise ValueError("give either rates or the sizes `labeled` and `unlabeled`, and not both")
-        try:
+        if self.labeled is not None or self.unlabeled is not None:
             sizes_given(self.labeled, self.unlabeled)
-        except UserError as error:
-            raise ValueError(str(error)) from None
+            if self.rates != (0.3,):
+                raise ValueError("give either rates or the sizes `labeled` and `unlabeled`, and not both")
         return self
 
     @field_validator(*PROBLEM_LISTS, mode="before")
     @classmethod
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
+
+    @field_validator("dataset")
+    @classmethod
+    def _path(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("a path has a NUL character in it")
+        return value
 
     @field_validator("settings", "labelling")
     @classmethod
@@ -94,9 +96,7 @@ class Spec(BaseModel):
     title: str = Field(default="", description="a heading for the report")
     description: str = Field(default="", description="what it is, in a sentence")
     problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
-    algorithms: tuple[str, ...] = Field(
-        default=(ALL,), description="names of algorithms, all (of the paper) or all-known", min_length=1
-    )
+    algorithms: tuple[str, ...] = Field(default=(ALL,), description="names, or all, or all-known", min_length=1)
     splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
     configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")
     draws: Literal["shared", "per-split"] | None = Field(
@@ -134,6 +134,13 @@ class Spec(BaseModel):
     def _one_is_a_list(cls, value: Any) -> Any:
         return _listed(value)
 
+    @field_validator("plugins")
+    @classmethod
+    def _paths(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if any("\0" in value for value in values):
+            raise ValueError("a path has a NUL character in it")
+        return values
+
     @field_validator("prior_source")
     @classmethod
     def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -163,7 +170,7 @@ class Spec(BaseModel):
         """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
         path = Path(path)
         try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            content = read_yaml(path)
         except FileNotFoundError:
             raise UserError(f"there is no spec file {path}") from None
         except (OSError, UnicodeDecodeError) as error:
@@ -248,18 +255,22 @@ class Spec(BaseModel):
         """Plain values, for JSON."""
         return self.model_dump(mode="json")
 
-    def hash(self) -> str:
-        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute."""
-        from puarena import data
+    def hash(self, revisions: Mapping[str, str] | None = None) -> str:
+        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute.
 
-        content = self.to_dict()
+        ``revisions`` are digests of datasets whose names do not say what they hold.
+        """
+        from puarena import data
+        from puarena import plugins as files
+
+        content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
         for words in ("name", "title", "description"):
             del content[words]
         for key, only in (("prior_source", [TRUE_PRIOR]), ("precision", FULL_PRECISION), ("optimiser", PROTOCOL)):
             if content[key] == only:  # as it was before there was a choice
                 del content[key]
         content["algorithms"] = sorted(set(content["algorithms"]))
-        content["plugins"] = sorted(file_digest(plugin) for plugin in self.plugins)
+        content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
         for problem in content["problems"]:
             for field in PROBLEM_LISTS:
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
@@ -302,12 +313,14 @@ def _with_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[Pro
 
 def _with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...]) -> list[ProblemSpec]:
     """Keep the given values of a list where the spec has them all; otherwise put the given list in its place."""
+    if field == "labelling":  # as a spec has them
+        given = tuple(ways.mechanism(way).text for way in given)
     present = {value for problem in problems for value in getattr(problem, field)}
     changed = []
     for problem in problems:
         values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
         if values:
-            sizes = dict.fromkeys(PROBLEM_SIZES) if field == "rates" else {}  # a rate takes the place of sizes
+            sizes = dict.fromkeys(PROBLEM_SIZES if field == "rates" else ())  # a rate takes their place
             changed.append(problem.model_copy(update={field: values, **sizes}))
     return list(dict.fromkeys(changed))
 

@@ -9,20 +9,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from puarena.bench.beacon import running
 from puarena.bench.unite import planned
-from puarena.data import labelling
+from puarena.data import Problem, labelling
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
     from rich.tree import Tree
 
-    from puarena.bench.plan import RunSpec
-    from puarena.data import Problem
     from puarena.store import Store
+    from puarena.store.planned import PlannedRun
 
 REASONS = 5  # shown of one algorithm
 
@@ -89,14 +88,16 @@ class Standing:
         return "  ".join(words)
 
 
-def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
+def standing(store: Store, runs: Sequence[PlannedRun] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
     active, begun = running(store.path), store.runs_with_state()
+    facts = {run: _facts(note) for note in store.failures() for run in note["runs"]} if failed else {}
     problems: dict[Problem, dict[str, Branch]] = {}
     for run in planned(store) if runs is None else runs:
-        branch = problems.setdefault(run.problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
+        problem = Problem(run.dataset, run.case, run.setting, run.rate, run.prior, run.labelling)
+        branch = problems.setdefault(problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
         branch.planned += 1
         if run.run_id in outcomes:  # perhaps at a second attempt
             branch.done += 1
@@ -106,10 +107,18 @@ def standing(store: Store, runs: Sequence[RunSpec] | None = None) -> Standing:
             branch.running += 1
         elif run.run_id in failed:
             branch.failed += 1
-            branch.reasons.append(failed[run.run_id])
+            branch.reasons.append(failed[run.run_id] + facts.get(run.run_id, ""))
         else:
             branch.begun += run.run_id in begun
     return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
+
+
+def _facts(note: dict[str, Any]) -> str:
+    """Where a fleet failed, after how long, at which attempt."""
+    if "machine" not in note:
+        return ""
+    again = f", attempt {note['attempt']}" if note.get("attempt", 1) > 1 else ""
+    return f" [on {note['machine']} after {note.get('seconds', 0):.0f} s{again}]"
 
 
 def tree(current: Standing, short: bool = False) -> Tree:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
-from puarena import data, networks
-from puarena.bench.plan import make_plan
+from puarena import data, networks, plugins
+from puarena.bench.plan import group, make_plan, planned_runs
 from puarena.bench.spec import (
     EVERY,
     FULL_PRECISION,
@@ -19,8 +20,9 @@ from puarena.bench.spec import (
     plugin_names,
 )
 from puarena.errors import UserError
-from puarena.store import Store, Summary
-from puarena.store.identity import file_digest
+from puarena.store import Store, Summary, ask
+from puarena.store.planned import PlannedRun
+from puarena.store.sql import sql_name
 
 LISTS = ("algorithms", "prior_source")  # all combinations of these are run, so they can be joined
 OWN = ("name", "title", "description", "problems", "splits", "configs", "hyper", "plugins", *LISTS)
@@ -62,7 +64,20 @@ def unite(stores: Sequence[Store]) -> tuple[dict[str, Any], str]:
             "plugins": _plugins(specs),
         }
     )
-    return united.to_dict(), united.hash()
+    return united.to_dict(), united.hash(_revisions(stores))
+
+
+def _revisions(stores: Sequence[Store]) -> dict[str, str]:
+    """What datasets hold whose names do not say it; two folders must have had the same."""
+    known: dict[str, tuple[Store, str]] = {}
+    for store in stores:
+        for name, revision in store.info.get("revisions", {}).items():
+            first, theirs = known.setdefault(name, (store, revision))
+            if theirs != revision:
+                raise UserError(
+                    f"the dataset '{name}' differs between '{first.path}' and '{store.path}'; they cannot be merged"
+                )
+    return {name: revision for name, (_, revision) in known.items()}
 
 
 def _agreeing(specs: list[Spec]) -> list[Spec]:
@@ -120,7 +135,7 @@ def _hyper(stores: Sequence[Store], specs: list[Spec], names: Sequence[str]) -> 
 def _plugins(specs: list[Spec]) -> tuple[str, ...]:
     """The plugin files, each once even if it lies in several places."""
     paths = list(dict.fromkeys(path for spec in specs for path in spec.plugins))
-    return tuple(paths if len(paths) < 2 else {file_digest(path): path for path in reversed(paths)}.values())
+    return tuple(paths if len(paths) < 2 else {plugins.digest_of(path): path for path in reversed(paths)}.values())
 
 
 def _same_paths(specs: list[Spec]) -> list[ProblemSpec]:
@@ -156,8 +171,20 @@ def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     return found if len(found) == len(problems) else _joined(found)
 
 
-def planned(store: Store) -> list[Any]:
-    """The runs a results folder is meant to have: those of its spec, or of the specs it was merged from."""
+def planned(store: Store) -> list[PlannedRun]:
+    """The runs a results folder is meant to have: as it kept them, or else from its spec.
+
+    A plugin that the spec names is not run for this: of such a folder that kept nothing, only what is stored is known.
+    """
+    kept = store.planned()
+    if kept is not None:
+        return list(kept.runs)
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
+    if any(spec.get("plugins") for spec in specs):
+        names = ", ".join(sql_name(field.name) for field in fields(PlannedRun) if field.name != "run_id")
+        with store.reading():
+            rows = ask(store.relation(), f"SELECT DISTINCT run, {names} FROM curves").fetchall()
+        return [PlannedRun(*row) for row in rows]
     unique = {json.dumps(spec, sort_keys=True): spec for spec in specs}
-    return list({run.run_id: run for spec in unique.values() for run in make_plan(Spec.load(spec)).runs}.values())
+    runs = {run.run_id: run for spec in unique.values() for run in make_plan(Spec.load(spec)).runs}
+    return list(planned_runs(group(runs.values())))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import traceback
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -14,22 +16,18 @@ import torch
 from puarena import __version__, catalogue
 from puarena import fleet as engine
 from puarena.bench.classics import curves_of
+from puarena.bench.failures import Broken, Elsewhere, trouble_of
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import ESTIMATE, PROBLEM_SIZES
+from puarena.bench.stop import Stopped
+from puarena.errors import UserError
 from puarena.store import OK, Folder
 
-SHARED = (
-    "batch_size",
-    "steps",
-    "warmup",
-    "record_every",
-    "network",
-    "precision",
-    "optimiser",
-)  # by the runs of a fleet
+SHARED = ("batch_size", "steps", "warmup", "record_every", "network", "precision", "optimiser")  # by a fleet
 CHOICES = ("algorithm", "profile", "split", "config", "lr", "batch_size", "network", "precision", "optimiser", "seed")
+BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
 FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
@@ -55,15 +53,34 @@ class Job:
         _ = self.source.datasets
 
     def work(self, fleet: FleetSpec, in_flight: int = 1) -> Work:
-        """Train a fleet, from where it was interrupted if it was, and store its shard.
+        """Claim a fleet, train it, from where it was interrupted if it was, and store its shard.
 
-        ``in_flight`` fleets share the device, and so the time that passes.
+        ``in_flight`` fleets share the device, and so the time that passes. Whoever closes this early, at a record, has
+        the fleet's last state kept. What breaks the fleet comes as ``Broken``.
         """
-        if catalogue.get(fleet.first.algorithm).fits:
-            frame = yield from _fit_classics(self, fleet)
-        else:
-            frame = yield from _train(self, fleet, in_flight)
-        self.store.write_shard(fleet.fleet_id, frame)
+        claim, began = self.store.claim(fleet.claim), time.monotonic()
+        if claim is None:
+            raise Elsewhere
+        broken = None
+        try:
+            if self.store.has_shard(fleet.fleet_id):
+                raise Elsewhere
+            if catalogue.get(fleet.first.algorithm).fits:
+                frame = yield from _fit_classics(self, fleet)
+            else:
+                frame = yield from _train(self, fleet, in_flight)
+            if claim.is_lost() and self.store.has_shard(fleet.fleet_id):
+                raise Elsewhere
+            self.store.write_shard(fleet.fleet_id, frame)
+        except (UserError, Elsewhere, Stopped):
+            raise
+        except (Exception, SystemExit) as error:  # a plugin may exit, and nothing else may end with it
+            broken = Broken(trouble_of(error, time.monotonic() - began))
+            traceback.clear_frames(error.__traceback__)  # an error that is kept would keep the fleet in memory
+        finally:
+            claim.release()
+        if broken is not None:
+            raise broken
 
 
 def _train(job: Job, fleet: FleetSpec, in_flight: int) -> Training:
@@ -85,7 +102,11 @@ def _train(job: Job, fleet: FleetSpec, in_flight: int) -> Training:
             done = before + step * len(members)
             if step < total:
                 file.record(part, done)
-            yield done
+            try:
+                yield done
+            except GeneratorExit:
+                file.keep(part, done)
+                raise
         before += part.step * len(members)
         if before < fleet.steps:
             file.end(part)
@@ -129,6 +150,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
         "n_u": len(row.data.u_train),
         "version": __version__,
         "torch": str(torch.__version__),
+        **{f"val_{name}": getattr(row.hidden.bias, name) for name in BIAS if row.hidden.bias is not None},
     }
 
 

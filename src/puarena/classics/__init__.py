@@ -10,6 +10,7 @@ _HOMES = {
     "BiasedClassifier": "biased",
     "ElkanNotoClassifier": "elkan_noto",
     "PUExtraTreesClassifier": "puet",
+    "SarEMClassifier": "sar_em",
     "SpiesClassifier": "spies",
 }
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "BiasedClassifier",
     "ElkanNotoClassifier",
     "PUExtraTreesClassifier",
+    "SarEMClassifier",
     "SpiesClassifier",
 ]
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
     from puarena.classics.puet import PUExtraTreesClassifier
+    from puarena.classics.sar_em import SarEMClassifier
     from puarena.classics.spies import SpiesClassifier
 
 

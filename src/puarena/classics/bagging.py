@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
 
-from puarena.classics.base import Flags, Floats, PUWrapper, positive_probability
+from puarena.classics.base import Floats, Index, PUWrapper, fit_weighted, positive_probability, rows
+from puarena.practice.labels import Labels
 
 
 class BaggingPUClassifier(PUWrapper):
     """The mean of many classifiers, each of all positives against a random part of the unlabeled rows.
 
-    ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives).
-    ``oob_score_``: for every training row the mean over the classifiers that did not see it as negative; NaN for rows
-    that all of them saw, and for the labeled ones.
+    ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives). ``n_jobs``:
+    threads that fit and predict. ``oob_score_``: for every training row the mean over the classifiers that did not see
+    it as negative; NaN for rows that all of them saw, and for the labeled ones.
     """
 
     def __init__(
@@ -27,35 +29,43 @@ class BaggingPUClassifier(PUWrapper):
         sample_size: int | None = None,
         positive_label: Any = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.sample_size = sample_size
         self.positive_label = positive_label
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _default(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier
 
         return DecisionTreeClassifier(min_samples_leaf=2)
 
-    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         if self.n_estimators < 1:
             raise ValueError(f"n_estimators must be 1 or more, and {self.n_estimators!r} was given")
-        x_p, unlabeled = X[labeled], np.flatnonzero(~labeled)
-        size = self.sample_size or len(x_p)
-        target = np.repeat([1, 0], [len(x_p), size])
-        total, times = np.zeros(len(X)), np.zeros(len(X))
-        self.estimators_ = []
-        for _ in range(self.n_estimators):
-            taken = rng.choice(unlabeled, size)
-            model = self._fresh(rng).fit(np.vstack([x_p, X[taken]]), target)
-            out = np.setdiff1d(unlabeled, taken)
-            if len(out):
-                total[out] += positive_probability(model, X[out])
-                times[out] += 1
-            self.estimators_.append(model)
-        self.oob_score_ = np.divide(total, times, out=np.full(len(X), np.nan), where=times > 0)
+        positive, negative = np.flatnonzero(labels.positive), np.flatnonzero(labels.negative)
+        unlabeled = np.flatnonzero(labels.unlabeled)
+        size = self.sample_size or len(positive)
+        bags = [(self._fresh(rng), rng.choice(unlabeled, size)) for _ in range(self.n_estimators)]
 
-    def _probability(self, X: Floats) -> Floats:
-        return np.asarray(np.mean([positive_probability(model, X) for model in self.estimators_], axis=0))
+        def member(model: Any, drawn: Index) -> tuple[Any, Index, Floats]:
+            index = np.concatenate([positive, negative, drawn])
+            own = None if weight is None else weight[index]
+            fit_weighted(model, rows(X, index), (np.arange(len(index)) < len(positive)).astype(int), own)
+            out = np.setdiff1d(unlabeled, drawn)
+            return model, out, positive_probability(model, rows(X, out)) if len(out) else np.zeros(0)
+
+        total, times = np.zeros(len(labels.positive)), np.zeros(len(labels.positive))
+        self.estimators_ = []
+        for model, out, score in Parallel(self.n_jobs, prefer="threads")(delayed(member)(*bag) for bag in bags):
+            total[out] += score
+            times[out] += 1
+            self.estimators_.append(model)
+        self.oob_score_ = np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
+
+    def _probability(self, X: Any) -> Floats:
+        jobs = (delayed(positive_probability)(model, X) for model in self.estimators_)
+        return np.asarray(np.mean(Parallel(self.n_jobs, prefer="threads")(jobs), axis=0))

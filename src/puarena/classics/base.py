@@ -7,40 +7,44 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
-from puarena.practice.labels import labeled_rows
+from puarena.practice.labels import Labels, check_weights, read_labels
 
 Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.int64]
 
 
 class PUWrapper(ClassifierMixin, BaseEstimator):
     """A classifier of positives against negatives learned from positives and unlabeled rows.
 
-    ``y``: 1 or True is a labeled positive, 0, -1 or False unlabeled; or any two values, of which the greater (or
-    ``positive_label``) marks labeled positives. Subclasses define ``_fit`` and ``_probability``.
+    ``y``: 1 or True is a labeled positive, 0, -1 or False unlabeled; with all of 1, 0 and -1 (or the words positive,
+    unlabeled and negative) the last are known negatives; other text needs ``positive_label``. ``X``: whatever the
+    wrapped classifier takes: missing values, sparse matrices, data frames with text. Subclasses define ``_fit`` and
+    ``_probability``.
     """
 
     estimator: Any
     positive_label: Any
     random_state: Any
 
-    def fit(self, X: Any, y: Any) -> PUWrapper:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PUWrapper:
         """Fit to features and labels; see the class for what the labels mean."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._checked(X, y)
         check_classification_targets(y)
-        labeled, self.classes_ = labeled_rows(y, self.positive_label)
-        self._fit(X, labeled, check_random_state(self.random_state))
+        labels = read_labels(y, self.positive_label)
+        self.classes_ = labels.classes
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        check_weights(weight, labels.positive)
+        self._fit(X, labels, weight, check_random_state(self.random_state))
         return self
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the two classes, ``[n, 2]``."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        p = np.clip(self._probability(X), 0.0, 1.0)
+        p = np.clip(self._probability(self._checked(X)), 0.0, 1.0)
         return np.column_stack([1 - p, p])
 
     def decision_function(self, X: Any) -> Floats:
@@ -53,20 +57,43 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[positive.astype(int)])
 
     def __sklearn_tags__(self) -> Any:
-        """Two classes only."""
+        """Two classes only; input as the wrapped classifier has it."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        if hasattr(self, "estimator"):  # it wraps one
+            inner = get_tags(self._base()).input_tags
+            tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
-    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         raise NotImplementedError
 
-    def _probability(self, X: Floats) -> Floats:
+    def _probability(self, X: Any) -> Floats:
         raise NotImplementedError
+
+    def _checked(self, X: Any, y: Any = "no_validation") -> Any:
+        """The input, checked as far as the wrapped classifier does not: a frame with text is handed on as it is."""
+        reset = not isinstance(y, str)
+        if hasattr(X, "columns") and not all(_is_number(kind) for kind in X.dtypes):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if not reset:
+                return X
+            y = column_or_1d(y)
+            check_consistent_length(X, y)
+            return X, y
+        tags = self.__sklearn_tags__().input_tags
+        finite = "allow-nan" if tags.allow_nan else True
+        return validate_data(
+            self, X, y, reset=reset, dtype=np.float64, accept_sparse=["csr"] if tags.sparse else False,
+            ensure_all_finite=finite,
+        )  # fmt: skip
+
+    def _base(self) -> Any:
+        return self._default() if self.estimator is None else self.estimator
 
     def _fresh(self, rng: np.random.RandomState) -> Any:
         """A new copy of the wrapped classifier (logistic regression on scaled features if none is given)."""
-        model = self._default() if self.estimator is None else clone(self.estimator)
+        model = clone(self._base())
         seeds = {key for key in model.get_params() if key == "random_state" or key.endswith("__random_state")}
         return model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in sorted(seeds)})
 
@@ -78,8 +105,22 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
-def fit_weighted(model: Any, X: Floats, y: npt.NDArray[Any], weight: Floats) -> Any:
-    """Fit with sample weights; the last step of a pipeline gets them."""
+def _is_number(kind: Any) -> bool:
+    """Is this the type of a column of numbers or bools, in pandas or polars?"""
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric())
+    return isinstance(kind, np.dtype) and kind.kind in "iufb"
+
+
+def rows(X: Any, index: Index) -> Any:
+    """Rows of a matrix or a frame, each as often as it is named."""
+    return _safe_indexing(X, index)
+
+
+def fit_weighted(model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
+    """Fit with sample weights, if there are any; the last step of a pipeline gets them."""
+    if weight is None:
+        return model.fit(X, y)
     steps = getattr(model, "steps", None)
     last = steps[-1][1] if steps else model
     if not has_fit_parameter(last, "sample_weight"):
@@ -90,9 +131,10 @@ def fit_weighted(model: Any, X: Floats, y: npt.NDArray[Any], weight: Floats) -> 
     return model.fit(X, y, **{name: weight})
 
 
-def positive_probability(model: Any, X: Floats) -> Floats:
+def positive_probability(model: Any, X: Any) -> Floats:
     """A fitted classifier's probability of class 1 (True); a decision value is squashed into one."""
     if hasattr(model, "predict_proba"):
         where = np.flatnonzero(np.asarray(model.classes_) == 1)
-        return np.asarray(model.predict_proba(X)[:, where[0]] if len(where) else np.zeros(len(X)), float)
+        proba = model.predict_proba(X)
+        return np.asarray(proba[:, where[0]] if len(where) else np.zeros(len(proba)), float)
     return np.asarray(1 / (1 + np.exp(-np.asarray(model.decision_function(X), float))))

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from puarena.classics.base import Flags, Floats, PUWrapper, fit_weighted, positive_probability
+from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability
+from puarena.practice.labels import Labels
 
 
 class BiasedClassifier(PUWrapper):
@@ -32,13 +33,15 @@ class BiasedClassifier(PUWrapper):
         self.positive_label = positive_label
         self.random_state = random_state
 
-    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         share = 0.5 if self.positive_weight == "balanced" else self.positive_weight
         if isinstance(share, str) or not 0 < share < 1:
             raise ValueError(f"positive_weight is {share!r}; give 'balanced' or a number between 0 and 1")
-        n_p, n_u = labeled.sum(), (~labeled).sum()
-        weight = np.where(labeled, share / n_p, (1 - share) / n_u) * len(X)
-        self.estimator_ = fit_weighted(self._fresh(rng), X, labeled.astype(int), weight)
+        labeled = labels.positive
+        own = np.ones(len(labeled)) if weight is None else weight
+        total = np.where(labeled, own[labeled].sum(), own[~labeled].sum())
+        balanced = own * np.where(labeled, share, 1 - share) * len(labeled) / total
+        self.estimator_ = fit_weighted(self._fresh(rng), X, labeled.astype(int), balanced)
 
-    def _probability(self, X: Floats) -> Floats:
+    def _probability(self, X: Any) -> Floats:
         return positive_probability(self.estimator_, X)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from puarena.classics.base import Flags, Floats, PUWrapper, fit_weighted, positive_probability
+from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
+from puarena.practice.labels import Labels
 
 
 class ElkanNotoClassifier(PUWrapper):
@@ -33,26 +34,31 @@ class ElkanNotoClassifier(PUWrapper):
         self.positive_label = positive_label
         self.random_state = random_state
 
-    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         if not 0 < self.hold_out < 1:
             raise ValueError(f"hold_out must lie strictly between 0 and 1, and {self.hold_out!r} was given")
+        labeled = labels.positive
         parts = [rng.permutation(np.flatnonzero(side)) for side in (labeled, ~labeled)]
-        held = np.zeros(len(X), bool)
+        held = np.zeros(len(labeled), bool)
         for part in parts:
             held[part[: min(len(part) - 1, max(1, round(self.hold_out * len(part))))]] = True
-        first = self._fresh(rng).fit(X[~held], labeled[~held].astype(int))
-        seen = X[held & labeled] if (held & labeled).any() else X[labeled]
-        self.c_ = float(np.clip(positive_probability(first, seen).mean(), 1e-6, 1.0))
+        kept, seen = np.flatnonzero(~held), np.flatnonzero(held & labeled)
+        own = np.ones(len(labeled)) if weight is None else weight
+        first = fit_weighted(
+            self._fresh(rng), rows(X, kept), labeled[kept].astype(int), None if weight is None else weight[kept]
+        )
+        seen = seen if len(seen) else np.flatnonzero(labeled)
+        chance = positive_probability(first, rows(X, seen))
+        self.c_ = float(np.clip(np.average(chance, weights=own[seen] + 1e-300), 1e-6, 1.0))
         self.estimator_ = first
         if self.weighted:
-            g = np.clip(positive_probability(first, X[~labeled]), 1e-12, 1 - 1e-12)
-            w = np.clip((1 - self.c_) / self.c_ * g / (1 - g), 0.0, 1.0)
-            rows = np.vstack([X[labeled], X[~labeled], X[~labeled]])
-            n_p, n_u = int(labeled.sum()), int((~labeled).sum())
-            self.estimator_ = fit_weighted(
-                self._fresh(rng), rows, np.repeat([1, 1, 0], [n_p, n_u, n_u]), np.concatenate([np.ones(n_p), w, 1 - w])
-            )
+            p, u = np.flatnonzero(labeled), np.flatnonzero(~labeled)
+            g = np.clip(positive_probability(first, rows(X, u)), 1e-12, 1 - 1e-12)
+            w = np.where(labels.negative[u], 0.0, np.clip((1 - self.c_) / self.c_ * g / (1 - g), 0.0, 1.0))
+            shares = np.concatenate([own[p], own[u] * w, own[u] * (1 - w)])
+            target = np.repeat([1, 1, 0], [len(p), len(u), len(u)])
+            self.estimator_ = fit_weighted(self._fresh(rng), rows(X, np.concatenate([p, u, u])), target, shares)
 
-    def _probability(self, X: Floats) -> Floats:
+    def _probability(self, X: Any) -> Floats:
         p = positive_probability(self.estimator_, X)
         return p if self.weighted else p / self.c_

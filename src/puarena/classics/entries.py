@@ -83,6 +83,16 @@ CLASSICS: dict[str, ClassicEntry] = {
             "Logistic regression of P against U, both sides with the same total weight.",
         ),
         _classic(
+            "sar-em-lr",
+            "SAR-EM LR",
+            "SarEMClassifier",
+            "Bekker, Robberechts, Davis: Beyond the selected completely at random assumption for learning from "
+            "positive and unlabeled data, ECML PKDD 2019",
+            "EM for ``p(s=1|x) = e(x) h(x)``, e and h logistic regressions; then h by inverse propensities.",
+            options={"max_iter": 30},
+            minutes_on_images=60,
+        ),
+        _classic(
             "puet",
             "PUET",
             "PUExtraTreesClassifier",

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from puarena.classics.base import Flags, Floats, PUWrapper
+from puarena.classics.base import Floats, PUWrapper
 from puarena.classics.trees import PAIRS, Array, Risk, Table, extra_random, grow
+from puarena.data import labelling
+from puarena.practice.labels import Labels, resampled
 
-SETTINGS = {"one-sample": "os", "two-sample": "ts"}
+SETTINGS = tuple(setting.title for setting in labelling.settings())
 ABOVE = 1e-9  # how far above one half the probability of a row is that the trees call positive
 
 
@@ -60,12 +62,14 @@ class PUExtraTreesClassifier(PUWrapper):
         self.positive_label = positive_label
         self.random_state = random_state
 
-    def _fit(self, X: Floats, labeled: Flags, rng: np.random.RandomState) -> None:
+    def _fit(self, X: Floats, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         self._check()
-        table = Table(np.concatenate([X[labeled], X[~labeled]]), int(labeled.sum()))
+        labeled = labels.positive
+        p, u = (resampled(np.flatnonzero(side), weight, rng) for side in (labeled, ~labeled))
+        table = Table(np.concatenate([X[p], X[u]]), len(p))
         n_p, n_u = table.n_p, table.n - table.n_p
         self.prior_ = self._prior(X, labeled, int(rng.randint(2**31 - 1)))
-        risk = Risk(self.prior_, n_p, n_u, self.setting == "one-sample", self.risk, self.loss)
+        risk = Risk(self.prior_, n_p, n_u, labelling.get(self.setting).one_sample, self.risk, self.loss)
         dice = np.random.default_rng(int(rng.randint(2**31 - 1)))
         choose = extra_random(dice, self.cuts == "inner")
         self.forests_ = [
@@ -77,7 +81,7 @@ class PUExtraTreesClassifier(PUWrapper):
         self.feature_importances_ = total / total.sum() if total.sum() > 0 else np.zeros(X.shape[1])
 
     def _check(self) -> None:
-        choices = {"setting": tuple(SETTINGS), "risk": ("nnpu", "upu"), "loss": ("quadratic", "logistic"),
+        choices = {"setting": SETTINGS, "risk": ("nnpu", "upu"), "loss": ("quadratic", "logistic"),
                    "cuts": ("full", "inner")}  # fmt: skip
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -93,13 +97,13 @@ class PUExtraTreesClassifier(PUWrapper):
         elif not 0 < self.prior < 1:
             raise ValueError(f"prior must lie strictly between 0 and 1, and {self.prior!r} was given")
 
-    def _prior(self, X: Floats, labeled: Flags, seed: int) -> float:
+    def _prior(self, X: Floats, labeled: Any, seed: int) -> float:
         if not isinstance(self.prior, str):
             return float(self.prior)
-        from puarena.priors import estimate_prior
+        from puarena.priors import DEFAULT, estimate_prior
 
-        method = self.prior.partition(":")[2] or "bbe"
-        found = estimate_prior(X, labeled.astype(int), SETTINGS[self.setting], method, seed, n_bootstrap=0)
+        method = self.prior.partition(":")[2] or DEFAULT
+        found = estimate_prior(X, labeled.astype(int), self.setting, method, seed, n_bootstrap=0)
         return float(np.clip(found.value, 0.01, 0.99))
 
     def _means(self, X: Floats) -> tuple[Array, Array]:

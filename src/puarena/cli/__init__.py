@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from puarena import __version__
-from puarena.cli import algorithms, datasets, experiments, figures, practice, priors, reports, speed
+from puarena.cli import algorithms, bias, community, datasets, experiments, figures, practice, priors, reports, speed
 from puarena.errors import UserError
 
 
@@ -44,7 +44,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="print the ver
         raise typer.Exit
 
 
-for _room in (practice, priors, experiments, algorithms, reports, figures, datasets, speed):
+for _room in (practice, priors, experiments, algorithms, reports, figures, community, datasets, bias, speed):
     _room.add_to(app)
 
 

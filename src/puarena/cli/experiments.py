@@ -1,10 +1,11 @@
-"""Commands that plan and run experiments: demo, plan, run, status."""
+"""Commands that plan and run experiments: demo, plan, run, status, doctor."""
 
 from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from puarena.bench.run import Outcome
     from puarena.bench.spec import Spec
 
-LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "prior")  # options with commas
+LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "labelling", "prior")  # options with commas
 NUMBERS: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
 
 
@@ -35,6 +36,7 @@ class Experiment:
     settings: opt.Settings = None
     rates: opt.Rates = None
     priors: opt.Priors = None
+    labelling: opt.Labelling = None
     splits: opt.Splits = None
     configs: opt.Configs = None
     steps: opt.Steps = None
@@ -99,22 +101,37 @@ def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", worke
 
 
 @on_experiment
-def plan(experiment: Experiment, device: opt.Device = "auto", as_json: opt.AsJson = False) -> None:
-    """Count runs and fleets, and measure how long they would take on this machine."""
+def plan(
+    experiment: Experiment,
+    device: opt.Device = "auto",
+    data: opt.Data = None,
+    workers: opt.Workers = None,
+    engine: opt.Engine = None,
+    gpus: opt.GPUCount = None,
+    gpus_per_fleet: opt.GPUsPerFleet = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Count runs and fleets, and measure how long they would take on this machine, or on several like it."""
     from puarena.bench.duration import summarise
     from puarena.bench.plan import make_plan
     from puarena.bench.progress import in_words
 
     plan = make_plan(experiment.spec())
-    summary = summarise(plan, device)
+    summary = summarise(plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet)
     say_notes(plan.notes)
     if as_json:
         typer.echo(json.dumps(summary))
         return
+    where = "on this machine" if engine is None and gpus is None else f"with {_machines(engine, gpus)}"
     typer.echo(
         f"{plan.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps; "
-        f"about {in_words(summary['seconds'])} on this machine"
+        f"about {in_words(summary['seconds'])} {where}"
     )
+
+
+def _machines(engine: str | None, gpus: str | None) -> str:
+    """``ray on 8 GPUs like this one``."""
+    return " on ".join(part for part in (engine, gpus and f"{gpus} GPUs like this one") if part)
 
 
 @on_experiment
@@ -124,17 +141,55 @@ def run(
     device: opt.Device = "auto",
     data: opt.Data = None,
     workers: opt.Workers = None,
+    threads: opt.Threads = None,
     fleet_size: opt.FleetSize = None,
     capture: opt.Capture = "auto",
     checkpoint_every: opt.CheckpointEvery = 180.0,
+    retry_failed: opt.RetryFailed = False,
+    stop_after: opt.For = None,
+    fleet_timeout: opt.FleetTimeout = None,
+    engine: opt.Engine = None,
+    gpus: opt.GPUs = None,
+    address: opt.Address = None,
+    gpus_per_fleet: opt.GPUsPerFleet = None,
+    cpus_per_fleet: opt.CPUsPerFleet = None,
+    slurm_partition: opt.SlurmPartition = None,
+    slurm_time: opt.SlurmTime = None,
+    slurm: opt.SlurmExtra = None,
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
-    how = {"device": device, "data": data, "workers": workers, "max_runs": fleet_size, "capture": capture == "auto"}
-    outcome = run_spec(experiment.spec(), out, {**how, "checkpoint_every": checkpoint_every}, "the same command")
+    jobs = {"partition": slurm_partition, "time": opt.seconds(slurm_time, "slurm-time")}
+    for text in slurm or ():
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UserError(f"--slurm takes KEY=VALUE, and '{text}' was given")
+        jobs[key.strip().replace("-", "_")] = value
+    how = {
+        "device": device,
+        "data": data,
+        "workers": workers,
+        "threads": threads,
+        "max_runs": fleet_size,
+        "capture": capture == "auto",
+        "checkpoint_every": checkpoint_every,
+        "retry_failed": retry_failed,
+        "seconds": opt.seconds(stop_after, "for"),
+        "fleet_timeout": opt.seconds(fleet_timeout, "fleet-timeout"),
+        "engine": engine,
+        "gpus": gpus,
+        "address": address,
+        "gpus_per_fleet": gpus_per_fleet,
+        "cpus_per_fleet": cpus_per_fleet,
+        "slurm": tuple((key, str(value)) for key, value in jobs.items() if value is not None),
+    }
+    outcome = run_spec(experiment.spec(), out, how, "the same command")
+    if outcome.stopped:
+        say(f"stopped, as {outcome.stopped}; finished fleets and last states are kept: run the same command to go on")
+        raise typer.Exit(3)
     typer.echo(f"results in {out}; next: puarena report {out}")
-    raise typer.Exit(1 if outcome.failures else 0)
+    raise typer.Exit(1 if outcome.failures or outcome.failed_before else 0)
 
 
 def status(
@@ -155,9 +210,35 @@ def status(
         standing.show(store)
 
 
+def doctor(
+    folder: opt.Folder,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="move damaged files aside, to be computed again by the next 'run'")
+    ] = False,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Check every file of a results folder: checksums, columns, and runs against the plan. Exit code 1: damage."""
+    from puarena.bench.doctor import examine
+
+    report = examine(folder, repair)
+    if as_json:
+        typer.echo(json.dumps(asdict(report)))
+    else:
+        for finding in report.findings:
+            typer.echo(f"{finding.file}: {finding.what}" + (f"; moved to {finding.moved}" if finding.moved else ""))
+        typer.echo(report.line)
+    raise typer.Exit(1 if any(not finding.moved for finding in report.findings) else 0)
+
+
+def say(text: str) -> None:
+    """Say something that is not the answer; nobody may be there to hear it."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
+
+
 def say_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
 
 
 def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
@@ -167,20 +248,25 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
 
     try:
         outcome = bench.run(spec, out, progress=for_terminal(), **how)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted; finished fleets and last states are kept in {out}: run {again} to go on", err=True)
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as interrupt:
+        why = f" by {interrupt.args[0]}" if interrupt.args else ""
+        say(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to go on")
+        raise typer.Exit(getattr(interrupt, "code", 130)) from None
     say_notes(outcome.notes)
     if outcome.stored:
         say_notes([f"{outcome.stored} of {outcome.planned} runs were there already"])
+    if outcome.elsewhere:
+        say_notes([f"{outcome.elsewhere} runs were computed by other processes meanwhile"])
     for failure in outcome.failures:
-        typer.echo(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}", err=True)
+        say(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}")
     if outcome.failures:
-        typer.echo(f"run {again} to try the failed fleets again", err=True)
+        say(f"run {again} with --retry-failed to try the failed fleets again")
+    elif outcome.failed_before:
+        say(f"{outcome.failed_before} runs failed before ('puarena status {out}'); --retry-failed tries them again")
     return outcome
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (demo, plan, run, status):
+    for command in (demo, plan, run, status, doctor):
         app.command()(command)

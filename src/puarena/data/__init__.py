@@ -9,10 +9,10 @@ from puarena.data.dataset import DataFile, Dataset, DatasetInfo
 from puarena.data.download import FileStatus
 from puarena.data.problem import Problem
 from puarena.data.pu import HiddenLabels, PUData, draw
-from puarena.data.registry import cache_file, fetch, info, load, names, verify, views_of
+from puarena.data.registry import cache_file, fetch, info, is_here, is_pinned, load, names, verify, views_of
 from puarena.data.views import View, Views
 
 __all__ = [
     "DataFile", "Dataset", "DatasetInfo", "FileStatus", "HiddenLabels", "PUData", "Problem", "Sizes", "View", "Views",
-    "cache_file", "draw", "fetch", "info", "load", "names", "sizes", "verify", "views_of",
+    "cache_file", "draw", "fetch", "info", "is_here", "is_pinned", "load", "names", "sizes", "verify", "views_of",
 ]  # fmt: skip

@@ -82,6 +82,7 @@ class DatasetInfo:
     shortfall: float = 0.0
     stored: tuple[int, ...] | None = None  # of one stored example, where that is another
     views: Callable[[], Mapping[str, Views]] = dict  # by profile, "" for any other; called late: views need torch
+    grey: bool = False  # are the features the pixels of a grey image?
     environment: tuple[str, ...] = ()  # variables that change what is read
     order: int = 100  # place in lists
 
@@ -93,6 +94,10 @@ class DatasetInfo:
     def prior_of(self, case: int) -> float:
         """Return the class prior a problem has when it names none; that of unbalanced data depends on the rows."""
         return self.case_priors.get(case, self.default_prior)
+
+    def check_case(self, case: int) -> None:
+        """Refuse a case that there is not."""
+        check_case(self.name, self.cases, case)
 
     def views_of(self, profile: str) -> Views:
         """Return the views that examples are trained and evaluated with."""
@@ -126,6 +131,7 @@ class Dataset:
     shortfall: float = 0.0  # largest tolerated missing fraction of a class's labeled positives (two-sample)
     revision: str = ""
     evaluation: Bytes | None = None  # [n, 3, h, w]
+    grey: bool = False  # are the features the pixels of a grey image?
 
     def __post_init__(self) -> None:
         if (self.train is None) != (self.test is None) or (self.test is None) == (self.test_fraction is None):
@@ -148,12 +154,17 @@ class Dataset:
 
     def positive(self, case: int) -> Flags:
         """Return which original classes are positive in ``case``: ``[classes]``."""
-        if case not in self.cases:
-            known = ", ".join(str(number) for number in sorted(self.cases))
-            raise UserError(f"dataset '{self.name}' has no case {case}; choose one of: {known}")
+        check_case(self.name, self.cases, case)
         flags = np.zeros(len(self.class_names), bool)
         flags[list(self.cases[case])] = True
         return flags
+
+
+def check_case(name: str, cases: Mapping[int, tuple[int, ...]], case: int) -> None:
+    """Refuse a case that a dataset does not have."""
+    if case not in cases:
+        known = ", ".join(str(number) for number in sorted(cases))
+        raise UserError(f"dataset '{name}' has no case {case}; choose one of: {known}")
 
 
 def from_info(

@@ -9,9 +9,10 @@ import re
 import shutil
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, BinaryIO, Literal
 
 from puarena.data import remote
 from puarena.data.dataset import Archive, DataFile, DatasetInfo
@@ -20,6 +21,7 @@ from puarena.files import written_aside
 
 RETRIES = 2
 TIMEOUT = 30.0  # seconds without an answer
+LONGEST = 4 * 3600.0  # seconds for one file
 ENVIRONMENT = "PUARENA_DATA"
 CACHE_ENVIRONMENT = "PUARENA_CACHE"
 
@@ -102,6 +104,12 @@ def fetch(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> li
     return paths
 
 
+def is_here(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> bool:
+    """Is every file where ``locate`` would find it?"""
+    named = named_folder(folder)
+    return all(_present(info, file, named) for file in info.files)
+
+
 def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
     """Look at every file where ``locate`` would look, without downloading."""
     named = named_folder(folder)
@@ -135,7 +143,7 @@ def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
             f"its folder with {ENVIRONMENT} or --data"
         )
     else:
-        _retrieve(info, file.url, f"sha256:{file.sha256}", target)
+        _retrieve(info, file.url, f"sha256:{file.sha256}", target, file.bytes)
     return target
 
 
@@ -162,9 +170,35 @@ def _present(info: DatasetInfo, file: DataFile, folder: Path | None, cache: bool
     return next((path for place in places if (path := file.inside(place))), None)
 
 
-def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path) -> None:
+class _Limited:
+    """A file that takes no more bytes, and for no longer, than a download should need."""
+
+    def __init__(self, file: BinaryIO, size: int | None) -> None:
+        self.file, self.left, self.until = file, size, time.monotonic() + LONGEST
+
+    def write(self, block: bytes) -> int:
+        """Write a block, or break off."""
+        from requests import RequestException
+
+        if self.left is not None:
+            self.left -= len(block)
+            if self.left < 0:
+                raise RequestException("it sends more bytes than the file has")
+        if time.monotonic() > self.until:
+            raise RequestException(f"it took longer than {LONGEST / 3600:g} hours")
+        return self.file.write(block)
+
+    def flush(self) -> None:
+        """Nothing is to be seen before all is there."""
+
+
+def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path, size: int | None = None) -> None:
     import pooch
     import requests
+
+    def limited(url: str, path: str, owner: Any) -> None:
+        with open(path, "wb") as file:
+            pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)(url, _Limited(file, size), owner)
 
     pooch.get_logger().setLevel(logging.WARNING)  # the progress bar says enough
     goodboy = pooch.create(
@@ -174,9 +208,8 @@ def _retrieve(info: DatasetInfo, url: str, checksum: str, target: Path) -> None:
         urls={target.name: url},
         retry_if_failed=RETRIES,
     )
-    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
     try:
-        goodboy.fetch(target.name, downloader=downloader)
+        goodboy.fetch(target.name, downloader=limited)
     except (requests.RequestException, ConnectionError) as error:
         raise UserError(
             f"cannot fetch '{target.name}' of dataset '{info.name}' from {url} ({_cause(error)}); check the network, "
@@ -234,7 +267,13 @@ def _unwritable(path: Path, error: OSError) -> UserError:
 def _cause(error: Exception) -> str:
     """Return the innermost reason of a failed connection in a few words."""
     text = str(error)
-    for pattern in (r"\[Errno -?\d+\] ([^'\")]+)", r"(\d{3} (?:Client|Server) Error[^:]*: [^:]+)", r"(timed out)"):
+    patterns = (
+        r"^(it (?:sends|took) .*)$",
+        r"\[Errno -?\d+\] ([^'\")]+)",
+        r"(\d{3} (?:Client|Server) Error[^:]*: [^:]+)",
+        r"(timed out)",
+    )
+    for pattern in patterns:
         if match := re.search(pattern, text):
             return match[1].strip()
     return type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import re
 import warnings
 from itertools import takewhile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from puarena.data.packed import check_gzip
 from puarena.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,8 +39,12 @@ def _read_csv(file: Path) -> pd.DataFrame:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
+            if file.name.lower().endswith(".gz"):
+                check_gzip(file)
             return pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
-    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
+    except UserError:
+        raise
+    except (Exception, RecursionError) as error:  # a damaged file can raise anything
         raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
 
 
@@ -47,9 +53,9 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
     try:
         with duckdb.connect() as connection:
-            return connection.read_parquet(str(file)).df()
-    except (duckdb.Error, OSError) as error:
-        raise UserError(f"'{file}' cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+            return connection.read_parquet(glob.escape(str(file))).df()
+    except Exception as error:  # a damaged file can raise anything
+        raise UserError(f"'{file}' cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from error
 
 
 def _read_attributes(file: Path) -> pd.DataFrame:

@@ -26,6 +26,7 @@ trial while the features are stored once, so they are those of the whole file: n
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -39,9 +40,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from puarena.data.dataset import Dataset, DatasetInfo
 from puarena.data.download import remote_table, sha256
 from puarena.data.frames import KINDS, encoded, label_text, numbers, read_frame, suffix
+from puarena.data.packed import check_arrays
 from puarena.data.pu import stratified_test_counts
 from puarena.data.remote import is_remote, record
 from puarena.errors import UserError, nearest, unknown
+from puarena.files import read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +85,8 @@ def load(path: Path) -> Dataset:
     files = [path, _file(path, spec.file), *([_file(path, spec.test)] if isinstance(spec.test, str) else [])]
     files += [embeddings] if (embeddings := _embeddings(path, spec)) else []
     for file in files:
-        if not file.is_file():
-            raise UserError(f"{path}: the file '{file}' does not exist")
+        if "\0" in str(file) or not file.is_file():
+            raise UserError(f"{path}: the file {str(file)!r} does not exist")
     return _load(path.resolve(), tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
 
@@ -130,7 +133,7 @@ def info(path: Path, dataset: Dataset) -> DatasetInfo:
 def read_spec(path: Path) -> OwnSpec:
     """Read and validate the YAML file."""
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = read_yaml(path)
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -293,12 +296,16 @@ def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.floa
     if spec.features is not None and len(spec.features) > 1:
         raise UserError(f"{file}: `features` of an NPZ file is the name of one array, but several were given")
     try:
+        if zipfile.is_zipfile(file):
+            check_arrays(file, (name, spec.label))
         with np.load(file, allow_pickle=False) as arrays:
             for key in (name, spec.label):
                 if key not in arrays.files:
                     raise UserError(f"{file}: there is no array '{key}'{nearest(key, arrays.files)}")
             x, y = arrays[name], arrays[spec.label]
-    except (ValueError, OSError, EOFError, AttributeError) as error:  # AttributeError: a single .npy array
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can raise anything
         raise UserError(f"'{file}' cannot be read as NPZ: {error}") from error
     if x.dtype.kind not in "biuf":
         raise UserError(f"{file}: array '{name}' holds values of type {x.dtype}, but features must be real numbers")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from puarena.data.allocation import Allocation
 from puarena.data.counts import CLOSE, Counts, Sizes, mixture, rounded, spread, truncated
 from puarena.data.dataset import Dataset, Flags, Indices
 from puarena.data.labelling import Candidates, Setting
+from puarena.data.posterior import logit
 from puarena.data.problem import Problem
 from puarena.errors import UserError
 
@@ -41,13 +42,30 @@ class PUData:
         _lock(self)
 
 
+@dataclass(frozen=True)
+class Bias:
+    """How strong the bias of a draw came out."""
+
+    label_strength: float  # (mean_P t - mean_+ t) / sd_+ t along the logit t of the posterior
+    posterior_auc: float  # of the model that the posterior comes from, on the examples it was fitted to
+    effective: float  # effective sample size of the weights 1 / propensity, as a share of P
+    by_class: dict[str, int]  # labels of every positive class
+
+
 @dataclass(frozen=True, eq=False)
 class HiddenLabels:
-    """True labels (``True`` = positive), for the oracle criterion, the oracle baseline and the test metrics only."""
+    """True labels (``True`` = positive), for the oracle criteria, the frames and the test metrics only.
+
+    True propensities too: only a simulator has them.
+    """
 
     u_train: Flags
     u_val: Flags
     test: Flags
+    _: KW_ONLY
+    propensity_train: npt.NDArray[np.float64] | None = None  # chance of a label of every member of P, where it is known
+    propensity_val: npt.NDArray[np.float64] | None = None
+    bias: Bias | None = None  # None where labels are given at random
 
     def __post_init__(self) -> None:
         _lock(self)
@@ -71,7 +89,10 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
     shares = list(zip([rng.permutation(part) for part in members], p_counts, u_counts, strict=True))
     parts = [setting.candidates(*share) if yes else share[0][:0] for share, yes in zip(shares, positive, strict=True)]
     candidates = Candidates(dataset, pool, positive, parts, p_counts)
-    labeled = candidates.index[labelling.mechanism(problem.labelling).label(candidates, rng)]
+    mechanism = labelling.mechanism(problem.labelling)
+    chances = mechanism.propensity(candidates)
+    selected = mechanism.label(candidates, chances, rng)
+    labeled = candidates.index[selected]
     p = rng.permutation(labeled)
     u = rng.permutation(np.concatenate([setting.unlabeled(*share, labeled) for share in shares]))
     if abs(prior - allocation.base) > CLOSE:
@@ -97,7 +118,38 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
         shifted_prior=setting.prior_in_u(prior, rate),
         setting=setting,
     )
-    return data, HiddenLabels(truth[data.u_train], truth[data.u_val], truth[data.test])
+    propensity = np.full(len(truth), np.nan)
+    propensity[candidates.index] = chances
+    bias = None if mechanism.name == labelling.SCAR else _bias(candidates, chances, selected)
+    hidden = HiddenLabels(
+        truth[data.u_train],
+        truth[data.u_val],
+        truth[data.test],
+        propensity_train=propensity[data.p_train],
+        propensity_val=propensity[data.p_val],
+        bias=bias,
+    )
+    return data, hidden
+
+
+def _bias(candidates: Candidates, chances: npt.NDArray[np.float64], selected: Flags) -> Bias:
+    t = logit(candidates.posterior)
+    weights = 1 / chances[selected]
+    names = candidates.dataset.class_names
+    return Bias(
+        label_strength=label_strength(t, selected),
+        posterior_auc=candidates.model.auc,
+        effective=float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
+        by_class={
+            names[k]: int((candidates.classes[selected] == k).sum()) for k in np.flatnonzero(candidates.positive)
+        },
+    )
+
+
+def label_strength(t: npt.NDArray[np.float64], selected: Flags) -> float:
+    """Return how far the labeled lie above all positives along ``t``, in standard deviations of these."""
+    spread = float(t.std())
+    return float((t[selected].mean() - t.mean()) / spread) if spread else 0.0
 
 
 def _generator(name: str, problem: Problem, prior: float, trial: int, salt: str) -> np.random.Generator:

@@ -55,6 +55,16 @@ def info(name: str | os.PathLike[str]) -> DatasetInfo:
     return _built_in(name).INFO
 
 
+def is_here(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> bool:
+    """Can a dataset be read without fetching anything?"""
+    return _is_own(name) or download.is_here(_built_in(name).INFO, folder)
+
+
+def is_pinned(name: str | os.PathLike[str]) -> bool:
+    """Does its name say what a dataset holds? Not of images that anybody may have packed; a user's own has a digest."""
+    return _is_own(name) or all(file.sha256 is not None for file in _built_in(name).INFO.files)
+
+
 def views_of(name: str, profile: str) -> Views:
     """Return the views a dataset of this name is trained with; a user's own has none."""
     return readers()[name].INFO.views_of(profile) if name in readers() else Views()

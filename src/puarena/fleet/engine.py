@@ -121,8 +121,11 @@ class Fleet:
             test=self._index("test"),
             label_u_val=self._hidden("u_val"),
             label_test=self._hidden("test"),
+            propensity_p=self._propensity("val"),
         )
         self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
+        known = self._propensity("train") if cls.knows_propensity else None
+        self.propensity_p = None if known is None else known.to(self.dtype)
         self.passes = TrainingPasses(
             self.inputs, self.p_train, self.u_train, self.held.p_val, self.held.u_val, self._partners
         )
@@ -178,6 +181,13 @@ class Fleet:
 
     def _hidden(self, name: str) -> Tensor:
         return torch.as_tensor(np.stack([getattr(r.hidden, name) for r in self.rows])).to(self.device)
+
+    def _propensity(self, part: str) -> Tensor | None:
+        """Return the true propensities of P, ``[runs, n]``, where all rows have them."""
+        values = [getattr(r.hidden, f"propensity_{part}") for r in self.rows]
+        if any(value is None for value in values):
+            return None
+        return torch.as_tensor(np.stack(values)).to(self.device)
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""

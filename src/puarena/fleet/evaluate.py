@@ -21,6 +21,7 @@ class Held:
     test: Tensor
     label_u_val: Tensor
     label_test: Tensor
+    propensity_p: Tensor | None = None  # true chances of a label of the validation positives, where known
 
 
 def record(algorithm: Algorithm, inputs: Inputs, held: Held, passes: TrainingPasses) -> dict[str, Tensor]:
@@ -39,8 +40,9 @@ def record(algorithm: Algorithm, inputs: Inputs, held: Held, passes: TrainingPas
         decision_p, score_p = outputs(held.p_val)
         decision_u, score_u = outputs(held.u_val)
         validation = metrics.Validation(
-            decision_p, decision_u, score_p, score_u, algorithm.prior, algorithm.one_sample, held.label_u_val
-        )
+            decision_p, decision_u, score_p, score_u, algorithm.prior, algorithm.one_sample, held.label_u_val,
+            held.propensity_p,
+        )  # fmt: skip
         values = metrics.evaluate(validation)
         decisions = [decision_p, decision_u]
         if held.test.shape[1] > 0:

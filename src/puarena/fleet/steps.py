@@ -69,6 +69,8 @@ class Stepper:
         block = {"i:p": i_p, "i:u": i_u, "index": torch.cat([_at(fleet.p_train, i_p), _at(fleet.u_train, i_u)], -1)}
         if fleet.label_u is not None:
             block["label_u"] = _at(fleet.label_u, i_u)
+        if fleet.propensity_p is not None:
+            block["propensity_p"] = _at(fleet.propensity_p, i_p)
         block.update({f"draw:{name}": values for name, values in draws.items()})
         for kind, view in fleet.views.items():
             drawn = view.draws(Draws(fleet.seeds, begin, count, fleet.dtype), kind, block["index"].shape[-1])
@@ -108,6 +110,7 @@ class Stepper:
             at=Now(self.block, self.cursor, "at:"),
             strong=seen.get("strong", weak) if fleet.algorithm.strong_view else None,
             label_u=now["label_u"] if "label_u" in self.block else None,
+            propensity_p=now["propensity_p"] if "propensity_p" in self.block else None,
         )
 
     def step(self) -> None:

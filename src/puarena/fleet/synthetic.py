@@ -38,6 +38,11 @@ class Shape:
         return len(self.features) > 1
 
     @property
+    def epoch(self) -> int:
+        """Steps in which the larger of P and U is seen once."""
+        return max(1, -(-max(self.n_p, self.n_u) // self.batch_size))
+
+    @property
     def evaluated(self) -> int:
         """Examples that pass through the network for a record."""
         return self.n_p // 10 + self.n_u // 10 + self.test

@@ -4,6 +4,7 @@ from puarena.metrics.criteria import (
     CRITERIA,
     Counts,
     Validation,
+    cautions,
     criterion,
     default_criteria,
     evaluate,
@@ -24,7 +25,7 @@ from puarena.metrics.scores import (
 )
 
 __all__ = [
-    "CRITERIA", "METRICS", "Counts", "Criterion", "Metric", "Validation", "accuracy", "auc", "criterion",
+    "CRITERIA", "METRICS", "Counts", "Criterion", "Metric", "Validation", "accuracy", "auc", "cautions", "criterion",
     "default_criteria", "default_metrics", "evaluate", "f1", "metric", "precision", "proxy_accuracy", "proxy_auc",
     "recall", "test_metrics",
 ]  # fmt: skip

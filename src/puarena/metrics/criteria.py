@@ -1,10 +1,12 @@
 """How a model is chosen: criteria over ``[runs, n]`` validation outputs, ``-> [runs]`` in float64.
 
-PA and PAUC see positive and unlabeled validation points only. OA is the oracle: it alone is handed true labels.
+PA and PAUC see positive and unlabeled validation points only. The oracles are handed what nobody has: OA true labels,
+PA-IPW true propensities.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +54,7 @@ class Counts:
 class Validation:
     """Outputs on the validation sets P' and U'; ``decision`` is positive at or above zero, ``score`` ranks.
 
-    ``prior`` and ``one_sample`` are ``[runs]``. ``label_u`` are the true labels of U', for the oracle only.
+    ``prior`` and ``one_sample`` are ``[runs]``. ``label_u`` are the true labels of U', for oracles only.
     """
 
     decision_p: Tensor
@@ -62,6 +64,7 @@ class Validation:
     prior: Tensor
     one_sample: Tensor
     label_u: Tensor
+    propensity_p: Tensor | None = None  # true chances of a label of P', where a simulator knows them
 
     @property
     def counts(self) -> Counts:
@@ -106,6 +109,15 @@ def oracle_accuracy(v: Validation) -> Tensor:
     return result
 
 
+def proxy_accuracy_weighted(v: Validation) -> Tensor:
+    """PA with ``TPR'`` weighted by inverse true propensities (Hajek), so that it holds where labels are biased."""
+    assert v.propensity_p is not None
+    c, weight = v.counts, 1 / v.propensity_p.double()
+    tpr = (weight * (v.decision_p >= 0)).sum(-1) / weight.sum(-1)
+    result: Tensor = proxy_accuracy(c) + 2 * c.prior * (tpr - c.tpr)
+    return result
+
+
 CRITERIA: dict[str, Criterion] = {
     c.name: c
     for c in (
@@ -122,6 +134,8 @@ CRITERIA: dict[str, Criterion] = {
             "recognised, plus the share of examples called negative. On average it equals accuracy plus a "
             "constant, the class prior, so it ranks models as accuracy would. Can be used in practice.",
             color="#0b8f74",
+            caution="PA is biased here: labels were not given at random, and PA takes the share of labeled positives "
+            "that a model finds for the share of all positives",
         ),
         Criterion(
             "pauc",
@@ -135,6 +149,8 @@ CRITERIA: dict[str, Criterion] = {
             "orders models as the AUC would, but it does not care where the line between yes and no is drawn. Can be "
             "used in practice.",
             color="#d98a00",
+            caution="PAUC can prefer a wrong ranking here: where labels depend on something other than how clearly "
+            "positive an example is, it rewards finding the labeled ones",
         ),
         Criterion(
             "oa",
@@ -148,6 +164,19 @@ CRITERIA: dict[str, Criterion] = {
             explanation="Accuracy on validation data with its true labels. Nobody has these in practice: it shows what "
             "better selection could gain.",
             color="#6f63d9",
+        ),
+        Criterion(
+            "pa-ipw",
+            "PA-IPW",
+            "proxy accuracy weighted by true inverse propensities: only a simulator has them, for comparison only",
+            proxy_accuracy_weighted,
+            needs="propensities",
+            synonyms=("ipw", "ipw-pa"),
+            high=2.0,
+            oracle=True,
+            default=False,
+            under_bias=True,
+            color="#2f6fd0",
         ),
         Criterion(
             "pa-released",
@@ -173,20 +202,27 @@ def criterion(name: str) -> Criterion:
     return look_up("criterion", name, CRITERIA)
 
 
-def default_criteria(profile: str = "") -> list[str]:
-    """The criteria shown unless others are asked for, under a profile that may replace some."""
+def default_criteria(profile: str = "", biased: bool = False) -> list[str]:
+    """The criteria shown unless others are asked for, under a profile that may replace some; are labels ``biased``?"""
     instead = {c.replaces: c.name for c in CRITERIA.values() if c.profile == profile and c.replaces}
-    return [instead.get(c.name, c.name) for c in CRITERIA.values() if c.default]
+    return [instead.get(c.name, c.name) for c in CRITERIA.values() if c.default or (biased and c.under_bias)]
+
+
+def cautions(criteria: Iterable[str]) -> list[str]:
+    """What to say of some criteria where labels are not given at random."""
+    return [text for name in criteria if (text := criterion(name).caution)]
 
 
 def evaluate(v: Validation) -> dict[str, Tensor]:
-    """Return the counts and every criterion by column; rows with an output that is not finite are NaN."""
+    """Return the counts and every criterion that can be computed, by column; NaN where an output is not finite."""
     import torch
 
     finite = torch.isfinite(v.decision_p).all(-1) & torch.isfinite(v.decision_u).all(-1)
     counts = v.counts
-    handed = {"counts": (counts,), "scores": (v.score_p, v.score_u), "labels": (v,)}
-    values = {c.column: c.compute(*handed[c.needs]) for c in CRITERIA.values()}
+    handed: dict[str, tuple[Any, ...]] = {"counts": (counts,), "scores": (v.score_p, v.score_u), "labels": (v,)}
+    if v.propensity_p is not None:
+        handed["propensities"] = (v,)
+    values = {c.column: c.compute(*handed[c.needs]) for c in CRITERIA.values() if c.needs in handed}
     for side in ("p", "u"):
         positive = getattr(counts, f"positive_{side}")
         values |= {

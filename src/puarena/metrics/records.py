@@ -64,10 +64,12 @@ class Metric(Record):
 
 @dataclass(frozen=True)
 class Criterion(Record):
-    """A way to choose among checkpoints. ``needs``: ``counts`` of points predicted positive, ``scores``, or ``labels``.
+    """A way to choose among checkpoints.
 
-    An ``oracle`` is handed what nobody has in practice. A criterion of a ``profile`` stands there in the place of the
-    one it ``replaces``.
+    ``needs``: ``counts`` of points predicted positive, ``scores``, ``labels``, or true ``propensities``. An ``oracle``
+    is handed what nobody has in practice. A criterion of a ``profile`` stands there in the place of the one it
+    ``replaces``. ``under_bias``: shown where labels are not given at random, though not by default; ``caution``: what
+    to say of it there.
     """
 
     long: str = ""  # the title, written out
@@ -76,6 +78,8 @@ class Criterion(Record):
     oracle: bool = False
     profile: str = ""
     replaces: str = ""
+    under_bias: bool = False
+    caution: str = ""
 
     @property
     def column(self) -> str:

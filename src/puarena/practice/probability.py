@@ -21,6 +21,12 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from puarena import metrics
+from puarena.data.labelling import Setting
+from puarena.practice.corrected import counts
+from puarena.priors.curve import Curve, normal_scores
+from puarena.priors.methods import saturation
+
 Floats = npt.NDArray[np.float64]
 
 TINY = 1e-300
@@ -28,6 +34,7 @@ TINY = 1e-300
 SLOPE_DEVIATION = 5.0
 SLOPES = (-4.0, 2.5)  # natural logarithms of the slopes, the score in units of its root mean square
 SAMPLE = 4_000  # rows of P and of U that a fit looks at, at most
+KNOTS = 512
 CONDITION = 100.0  # weight of the squared distance of the mean probability from the prior
 
 
@@ -49,6 +56,10 @@ class PUScores:
     def marginal(self) -> Floats:
         """Scores of a sample of the marginal distribution."""
         return np.concatenate([self.p, self.u]) if self.one_sample else self.u
+
+    def shifted(self, cut: float) -> PUScores:
+        """The same with the cut at zero."""
+        return PUScores(self.p - cut, self.u - cut, self.prior, self.one_sample)
 
 
 @dataclass(frozen=True)
@@ -102,24 +113,52 @@ def _thinned(values: Floats) -> Floats:
     return np.sort(values)[np.linspace(0, len(values) - 1, SAMPLE).round().astype(int)].astype(np.float64)
 
 
-def proxy_accuracy_of(scores: PUScores, threshold: float = 0.0) -> float:
-    """PA of predicting positive at or above the threshold: accuracy + prior in expectation."""
-    return float(2 * scores.prior * (scores.p >= threshold).mean() + (scores.marginal < threshold).mean())
-
-
 def fit_threshold(scores: PUScores) -> float:
     """Return the threshold with the highest PA, halfway between two scores, the one nearest to 0 among equals."""
     values = np.unique(np.concatenate([scores.p, scores.u]))
     cuts = np.concatenate([[values[0] - 1.0], (values[1:] + values[:-1]) / 2, [values[-1] + 1.0], [0.0]])
-    p, marginal = np.sort(scores.p), np.sort(scores.marginal)
-    recall = 1 - np.searchsorted(p, cuts) / len(p)
-    value = 2 * scores.prior * recall + np.searchsorted(marginal, cuts) / len(marginal)
+    value = metrics.proxy_accuracy(counts(scores.p, scores.u, scores.prior, scores.one_sample, cuts))
     good = cuts[value >= value.max() - 1e-12]
     return float(good[np.argmin(np.abs(good))])
 
 
-def proxy_auc_of(p: Floats, u: Floats) -> float:
-    """PAUC: the probability that a labeled positive scores above an unlabeled row, ties one half."""
-    ordered = np.sort(u)
-    wins = np.searchsorted(ordered, p) + np.searchsorted(ordered, p, side="right")
-    return float(wins.mean() / (2 * len(u)))
+@dataclass(frozen=True)
+class Posterior:
+    """Calibrated log-odds of a score: linear in its normal score, whose quantiles among held-out rows are the knots."""
+
+    score: Floats  # increasing
+    normal: Floats
+    slope: float
+    intercept: float
+
+    def __call__(self, score: Floats) -> Floats:
+        """Return the log-odds of being positive; beyond the knots they go on as between the last two."""
+        x = np.interp(score, self.score, self.normal)
+        if len(self.score) > 1:
+            unit = (self.normal[-1] - self.normal[0]) / (self.score[-1] - self.score[0])
+            x = x + unit * (np.minimum(score - self.score[0], 0) + np.maximum(score - self.score[-1], 0))
+        return self.slope * x + self.intercept
+
+
+def fit_posterior(p: Floats, u: Floats, prior: float, setting: Setting, rate: float | None = None) -> Posterior:
+    """Return the map from held-out scores of P and U to log-odds, for rows of the marginal distribution.
+
+    Inside U the posterior is logistic in the normal score and its mean is the share of positives there; the slope is
+    the likeliest, under the prior distribution of :mod:`puarena.priors.methods.saturation`. ``rate`` is the share of
+    labeled rows in the data, where the scores are only of a part of them.
+    """
+    rate = len(p) / (len(p) + len(u)) if rate is None else rate
+    share = np.array([[min(max(setting.prior_in_u(prior, rate), 1e-4), 1 - 1e-4)]])
+    slopes = np.exp(saturation.SLOPES)[:, None]
+    curve = Curve.of(p, u)
+    intercepts = curve.intercepts(slopes, share)
+    evidence = curve.likelihood(slopes, intercepts, share)[:, 0]
+    best = int(np.argmax(evidence + saturation.slope_prior()))
+    kept = min(rate / prior, 1 - 1e-6) if setting.one_sample else 0.0  # share of the positives that U has lost
+    pooled = np.concatenate([p, u])
+    values, at = np.unique(pooled, return_index=True)
+    normal = normal_scores(pooled)[at]
+    if len(values) > KNOTS:
+        chosen = np.unique(np.linspace(0, len(values) - 1, KNOTS).round().astype(int))
+        values, normal = values[chosen], normal[chosen]
+    return Posterior(values, normal, float(slopes[best, 0]), float(intercepts[best, 0] - np.log1p(-kept)))

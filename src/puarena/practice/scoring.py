@@ -1,18 +1,122 @@
-"""Choosing without negatives in scikit-learn's own searches: scorers, and splitters that keep P and U in proportion."""
+"""Scorers for scikit-learn's searches that need no negatives: the benchmark's criteria, and corrected metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
+from puarena import metrics
 from puarena.data import labelling
-from puarena.practice import probability
-from puarena.practice.labels import labeled_rows
+from puarena.errors import UserError, nearest
+from puarena.practice import corrected
+from puarena.practice.labels import read_labels
+
+Floats = npt.NDArray[np.float64]
+PRACTICAL = {name: c for name, c in metrics.CRITERIA.items() if not c.oracle}  # what needs no true label
+COUNTED = {"precision": corrected.precision, "recall": corrected.recall, "f1": corrected.f1}
+RANKED = {"average-precision": corrected.average_precision, "auc": corrected.auc}
+
+
+def practical(name: str) -> metrics.Criterion:
+    """A criterion that can be computed without true labels."""
+    try:
+        found = metrics.criterion(name)
+    except UserError:
+        found = None
+    if found is None or found.oracle:
+        raise ValueError(f"{name!r} is no criterion that works without true labels{nearest(str(name), PRACTICAL)}.")
+    return found
+
+
+def criterion_value(
+    name: str, p: Floats, u: Floats, prior: float, one_sample: bool, rate: float | None = None
+) -> float:
+    """A criterion of decisions (positive at or above zero) on P and U."""
+    found = practical(name)
+    if found.needs == "counts":
+        return float(found.compute(corrected.counts(p, u, prior, one_sample, rate=rate)))
+    import torch
+
+    return float(found.compute(*(torch.from_numpy(np.array(side, np.float64)) for side in (p, u))))
+
+
+@dataclass(frozen=True)
+class PUScorer:
+    """A number about a fitted classifier from PU data; ``scoring=PUScorer("f1", prior=0.3)``, larger is better.
+
+    Parameters
+    ----------
+    name : str
+        A criterion (``"pa"``, ``"pauc"``, …), or a metric corrected for PU data: ``"precision"``, ``"recall"``,
+        ``"f1"``, ``"average-precision"``, ``"auc"``. The conditions under which these hold are in
+        :mod:`puarena.practice.corrected`; all but recall and PAUC need the prior.
+    prior : float, optional
+        The class prior. Default: the estimator's ``prior_``. Give it when candidates of one search could have
+        different ones: PA with another prior is another scale.
+    setting : {"one-sample", "two-sample"}, optional
+        Default: the estimator's ``setting``.
+    """
+
+    name: str
+    prior: float | None = None
+    setting: str | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Return the score of a fitted classifier on rows and their PU labels."""
+        classes = getattr(estimator, "classes_", None)
+        known = classes[-1] if classes is not None and len(classes) == 2 else None
+        labels = read_labels(y, known)
+        positive = labels.classes[1]
+        corrects = self.name in COUNTED or self.name in RANKED
+        by_scores = not corrects and practical(self.name).needs == "scores"
+        if by_scores or self.name == "recall":
+            prior, setting = 0.5, labelling.get(labelling.DEFAULT)  # they depend on neither
+        else:
+            prior, setting = float(self._given(estimator, "prior_", "prior")), self._setting(estimator)
+            if not 0 < prior < 1:
+                raise ValueError(f"prior must be in (0, 1), got {prior}.")
+        if by_scores or self.name in RANKED:
+            score = decisions(estimator, X, positive)
+        else:
+            score = np.where(np.asarray(estimator.predict(X)) == positive, 1.0, -1.0)
+        p, u = score[labels.positive], score[labels.unlabeled]
+        if self.name in COUNTED:
+            return float(COUNTED[self.name](corrected.counts(p, u, prior, setting.one_sample)))
+        if self.name in RANKED:
+            return RANKED[self.name](p, u, prior, setting)
+        return practical(self.name).sign * criterion_value(self.name, p, u, prior, setting.one_sample)
+
+    def _setting(self, estimator: Any) -> labelling.Setting:
+        try:
+            return labelling.get(self._given(estimator, "setting", "setting"))
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    def _given(self, estimator: Any, attribute: str, name: str) -> Any:
+        """A value, or the estimator's (of a pipeline: its last step's)."""
+        if getattr(self, name) is not None:
+            return getattr(self, name)
+        last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+        found = getattr(last, attribute, None)
+        if found is None:
+            raise ValueError(
+                f"{self.name} needs the {name}, and {type(last).__name__} has no '{attribute}'; give it with "
+                f"PUScorer({self.name!r}, {name}=…)."
+            )
+        return found
+
+
+def decisions(estimator: Any, X: Any, positive: Any) -> Floats:
+    """Scores that rank rows, larger for the class ``positive``."""
+    if hasattr(estimator, "decision_function"):
+        score = np.asarray(estimator.decision_function(X), float)
+        return score if estimator.classes_[1] == positive else -score
+    return np.asarray(estimator.predict_proba(X), float)[:, np.flatnonzero(estimator.classes_ == positive)[0]]
 
 
 def proxy_accuracy(estimator: Any, X: Any, y: Any, *, prior: float | None = None, setting: str | None = None) -> float:
@@ -24,11 +128,8 @@ def proxy_accuracy(estimator: Any, X: Any, y: Any, *, prior: float | None = None
         Anything with ``predict``.
     X, y : array-like
         Rows and their PU labels.
-    prior : float, optional
-        The class prior. Default: the estimator's ``prior_``. Give it (``functools.partial(proxy_accuracy, prior=0.4)``)
-        when candidates of one search could have different ones: PA with another prior is another scale.
-    setting : {"one-sample", "two-sample"}, optional
-        Default: the estimator's ``setting``.
+    prior, setting : optional
+        As in :class:`PUScorer`.
 
     Returns
     -------
@@ -46,16 +147,7 @@ def proxy_accuracy(estimator: Any, X: Any, y: Any, *, prior: float | None = None
     >>> score(LogisticRegression(C=100, class_weight="balanced").fit(X, y), X, y)
     1.5
     """
-    prior, setting = _given(estimator, "prior_", prior, "prior"), _given(estimator, "setting", setting, "setting")
-    if not 0 < prior < 1:
-        raise ValueError(f"prior must be in (0, 1), got {prior}.")
-    titles = {each.title: each for each in labelling.settings()}
-    if setting not in titles:
-        raise ValueError(f"setting must be one of {', '.join(titles)}, got {setting!r}.")
-    labeled, positive = _split(estimator, y)
-    decision = np.where(np.asarray(estimator.predict(X)) == positive, 1.0, -1.0)
-    scores = probability.PUScores(decision[labeled], decision[~labeled], float(prior), titles[setting].one_sample)
-    return probability.proxy_accuracy_of(scores)
+    return PUScorer("pa", prior, setting)(estimator, X, y)
 
 
 def proxy_auc(estimator: Any, X: Any, y: Any) -> float:
@@ -73,119 +165,18 @@ def proxy_auc(estimator: Any, X: Any, y: Any) -> float:
     float
         The probability that a labeled positive scores above an unlabeled row, ties one half.
     """
-    labeled, positive = _split(estimator, y)
-    if hasattr(estimator, "decision_function"):
-        score = np.asarray(estimator.decision_function(X))
-        score = score if estimator.classes_[1] == positive else -score
-    else:
-        score = np.asarray(estimator.predict_proba(X))[:, np.flatnonzero(estimator.classes_ == positive)[0]]
-    return probability.proxy_auc_of(score[labeled], score[~labeled])
+    return PUScorer("pauc")(estimator, X, y)
 
 
-def _split(estimator: Any, y: Any) -> tuple[npt.NDArray[np.bool_], Any]:
-    """Return which rows are labeled, and the class that stands for positive."""
-    classes = getattr(estimator, "classes_", None)
-    positive = classes[-1] if classes is not None and len(classes) == 2 else None
-    labeled, (_, found) = labeled_rows(y, positive)
-    return labeled, found
+def _scorer(name: str) -> Callable[..., float]:
+    def score(estimator: Any, X: Any, y: Any, *, prior: float | None = None, setting: str | None = None) -> float:
+        return PUScorer(name, prior, setting)(estimator, X, y)
+
+    score.__name__ = score.__qualname__ = f"pu_{name.replace('-', '_')}"
+    what = (COUNTED | RANKED)[name].__doc__
+    score.__doc__ = f"The {name} of a classifier on PU data, a scorer: {what} See :class:`PUScorer`."
+    return score
 
 
-def _given(estimator: Any, attribute: str, value: Any, name: str) -> Any:
-    """A value, or the estimator's (of a pipeline: its last step's)."""
-    if value is not None:
-        return value
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    found = getattr(last, attribute, None)
-    if found is None:
-        raise ValueError(
-            f"proxy_accuracy needs the {name}, and {type(last).__name__} has no '{attribute}'; give it with "
-            f"functools.partial(proxy_accuracy, {name}=…)."
-        )
-    return found
-
-
-class PUStratifiedKFold(StratifiedKFold):
-    """K folds, each with its share of labeled and of unlabeled rows.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds; there must be as many labeled and unlabeled rows.
-    shuffle : bool, default=True
-        Whether to shuffle first: in PU tables the positives often come first.
-    random_state : int, RandomState or None, default=None
-        Decides the shuffling.
-    positive_label : optional
-        As in :class:`PUClassifier`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from puarena import PUStratifiedKFold
-    >>> y = np.r_[np.ones(10), np.zeros(90)]
-    >>> [int(y[test].sum()) for _, test in PUStratifiedKFold(5, random_state=0).split(np.zeros((100, 1)), y)]
-    [2, 2, 2, 2, 2]
-    """
-
-    def __init__(
-        self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None, positive_label: Any = None
-    ) -> None:
-        super().__init__(n_splits=n_splits, shuffle=shuffle, random_state=random_state if shuffle else None)
-        self.positive_label = positive_label
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Yield training and test indices; every fold has labeled and unlabeled rows."""
-        labeled = _enough(y, self.positive_label, self.n_splits)
-        yield from super().split(X, labeled.astype(int))
-
-
-class PUShuffleSplit(StratifiedShuffleSplit):
-    """Random splits with the same share of labeled rows in both parts.
-
-    Parameters
-    ----------
-    n_splits : int, default=10
-        Number of splits.
-    test_size, train_size : float or int, optional
-        As in :class:`sklearn.model_selection.StratifiedShuffleSplit`.
-    random_state : int, RandomState or None, default=None
-        Decides the splits.
-    positive_label : optional
-        As in :class:`PUClassifier`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from puarena import PUShuffleSplit
-    >>> y = np.r_[np.ones(10), np.zeros(90)]
-    >>> splitter = PUShuffleSplit(2, test_size=0.2, random_state=0)
-    >>> [int(y[test].sum()) for _, test in splitter.split(np.zeros((100, 1)), y)]
-    [2, 2]
-    """
-
-    def __init__(
-        self,
-        n_splits: int = 10,
-        *,
-        test_size: Any = None,
-        train_size: Any = None,
-        random_state: Any = None,
-        positive_label: Any = None,
-    ) -> None:
-        super().__init__(n_splits, test_size=test_size, train_size=train_size, random_state=random_state)
-        self.positive_label = positive_label
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Yield training and test indices."""
-        labeled = _enough(y, self.positive_label, 2)
-        yield from super().split(X, labeled.astype(int))
-
-
-def _enough(y: Any, positive_label: Any, parts: int) -> npt.NDArray[np.bool_]:
-    if y is None:
-        raise ValueError("y is needed: it says which rows are labeled positives.")
-    labeled, _ = labeled_rows(y, positive_label)
-    for name, count in (("labeled", int(labeled.sum())), ("unlabeled", int((~labeled).sum()))):
-        if count < parts:
-            raise ValueError(f"n_splits={parts} cannot be greater than the number of {name} rows, {count}.")
-    return labeled
+pu_precision, pu_recall, pu_f1 = map(_scorer, COUNTED)
+pu_average_precision, pu_auc = map(_scorer, RANKED)

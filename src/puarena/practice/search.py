@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from puarena import algorithms, networks
 from puarena.algorithms.core import configurations
-from puarena.errors import nearest
-from puarena.practice.estimator import PUClassifier
+from puarena.errors import UserError, nearest
+from puarena.practice.estimator import AUTO, ENSEMBLE, PUClassifier
+from puarena.practice.scoring import PRACTICAL
 from puarena.practice.training import Candidate, Trained
 
 PROTOCOL = 20_000  # steps that the benchmark's learning rates are meant for
@@ -24,15 +27,16 @@ OPTIMISER = ("lr", "batch_size", "momentum")
 
 
 class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Random search over an algorithm's declared space, learning rate and batch size, chosen by PA or PAUC.
+    """Random search over an algorithm's declared space, learning rate and batch size, chosen without negatives.
 
     All configurations see the same held-out rows. The first one is the estimator itself; the winner's network is kept
     as it was trained, nothing is fitted twice.
 
     Parameters
     ----------
-    estimator : PUClassifier, optional
-        Whose parameters the configurations start from. Default: ``PUClassifier()``.
+    estimator : PUClassifier or Pipeline, optional
+        Whose parameters the configurations start from; in a pipeline it is the last step, and the steps before it are
+        fitted once. Default: ``PUClassifier("nnpu")``, which is also what ``"auto"`` means here.
     algorithms : sequence of str, optional
         Algorithms to compare. Default: the estimator's.
     n_iter : int, default=10
@@ -41,8 +45,9 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         What to draw instead of the declared space: a name (``lr``, ``batch_size``, ``momentum`` or a hyperparameter)
         to a list of values, a scipy distribution (anything with ``rvs``) or a ``Choice`` or ``LogUniform``. Default:
         the benchmark's rule, its learning rates (meant for 20,000 steps) up to ten times higher for fewer steps.
-    criterion : {"pa", "pauc"}, default="pa"
-        By which checkpoints and configurations are chosen.
+    criterion : str, default="pa"
+        A criterion of ``puarena list criteria`` that needs no true label, by which checkpoints and configurations are
+        chosen.
     random_state : int, RandomState or None, default=None
         Decides the configurations; the estimator's own decides the split and the training.
     verbose : int, default=0
@@ -54,8 +59,10 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The winner, fitted; ``predict`` and the like are its own.
     best_params_, best_score_, best_index_ : dict, float, int
         The winner's parameters, its criterion, and its place in ``results_``.
+    prior_, prior_interval_ : float, tuple of float
+        The prior that all configurations were trained with.
     results_ : list of dict
-        For every configuration ``params``, ``algorithm``, ``pa``, ``pauc``, ``step``, ``status`` and ``rank``.
+        For every configuration ``params``, ``algorithm``, the criteria, ``step``, ``status`` and ``rank``.
 
     Examples
     --------
@@ -71,18 +78,18 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "estimator": [PUClassifier, None],
+        "estimator": [HasMethods(["fit", "predict"]), None],
         "algorithms": ["array-like", None],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "space": [dict, None],
-        "criterion": [StrOptions({"pa", "pauc"})],
+        "criterion": [StrOptions(set(PRACTICAL))],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        estimator: PUClassifier | None = None,
+        estimator: Any = None,
         *,
         algorithms: Sequence[str] | None = None,
         n_iter: int = 10,
@@ -99,23 +106,24 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def fit(self, X: Any, y: Any) -> PUSearch:
         """Train all configurations on the same split and keep the best; ``X`` and ``y`` as for ``PUClassifier``."""
         self._validate_params()
-        base = PUClassifier() if self.estimator is None else clone(self.estimator)
-        base.set_params(selection=self.criterion)
+        whole = PUClassifier() if self.estimator is None else clone(self.estimator)
+        base = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
+        if not isinstance(base, PUClassifier):
+            raise ValueError(f"PUSearch needs a PUClassifier, alone or as the last step, not {type(base).__name__}.")
+        if base.algorithm == AUTO:
+            base.set_params(algorithm=ENSEMBLE)
+        base.set_params(selection=self.criterion, members=1)
         names = [base.algorithm] if self.algorithms is None else list(self.algorithms)
         if not names:
             raise ValueError("algorithms is empty; name at least one, or leave it out.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         wanted = [(name, params) for name in names for params in self._configurations(base, name, seed)]
-        data, labeled = base._prepare(X, y)
-        prior = base._prior(data, labeled)
+        inner = whole[:-1].fit_transform(X, y) if whole is not base else X
+        table = base._table(inner, y)
+        data = base._prepare(table)
         groups: dict[tuple[str, int], list[int]] = {}
         for at, (name, params) in enumerate(wanted):
             groups.setdefault((name, params["batch_size"]), []).append(at)
@@ -123,20 +131,21 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for (name, batch_size), members in groups.items():
             form = base._registered(name)
             runs = [
-                Candidate(form, prior, wanted[at][1]["lr"], wanted[at][1]["momentum"], wanted[at][1]["hyper"])
+                Candidate(form, table.prior, wanted[at][1]["lr"], wanted[at][1]["momentum"], wanted[at][1]["hyper"])
                 for at in members
             ]
-            trained.update(zip(members, base._train(data, runs, batch_size), strict=True))
+            trained.update(zip(members, base._train(data, runs, batch_size=batch_size), strict=True))
         self.results_ = self._results(wanted, trained)
         self.best_index_ = next(at for at, row in enumerate(self.results_) if row["rank"] == 1)
         best = self.results_[self.best_index_]
         if not np.isfinite(best[self.criterion]):
             raise ValueError("every configuration diverged; search smaller learning rates (space={'lr': …}).")
         self.best_params_, self.best_score_ = best["params"], best[self.criterion]
-        self.best_estimator_ = base.set_params(**best["params"])._adopt(data, trained[self.best_index_])
-        self.classes_, self.n_features_in_ = base.classes_, base.n_features_in_
-        if hasattr(base, "feature_names_in_"):
-            self.feature_names_in_ = base.feature_names_in_
+        base.set_params(**best["params"])._adopt(table, data, trained[self.best_index_])
+        self.best_estimator_, self.prior_, self.prior_interval_ = whole, base.prior_, base.prior_interval_
+        self.classes_, self.n_features_in_ = whole.classes_, whole.n_features_in_
+        if hasattr(whole, "feature_names_in_"):
+            self.feature_names_in_ = whole.feature_names_in_
         if self.verbose:
             print(self.table())
         return self
@@ -182,14 +191,14 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 {
                     "algorithm": run.model.algorithm,
                     "params": {"algorithm": name, **params},
-                    "pa": kept["pa"] if kept else float("nan"),
-                    "pauc": kept["pauc"] if kept else float("nan"),
+                    **{name: kept[name] if kept else float("nan") for name in PRACTICAL},
                     "step": run.best_step,
                     "status": "ok" if run.diverged < 0 else f"diverged at step {run.diverged}",
                 }
             )
         values = np.array([row[self.criterion] for row in rows])
-        order = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")
+        worth = PRACTICAL[self.criterion].sign * values
+        order = np.argsort(-np.where(np.isnan(worth), -np.inf, worth), kind="stable")
         for rank, at in enumerate(order, 1):
             rows[at]["rank"] = rank
         return rows
@@ -197,14 +206,17 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def table(self) -> str:
         """Return the results as text, the best configuration first."""
         check_is_fitted(self)
-        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6} {'PA':>7} {'PAUC':>7}  hyper"]
+        shown = {name: c for name, c in PRACTICAL.items() if c.default or name == self.criterion}
+        titles = "".join(f" {c.title:>7}" for c in shown.values())
+        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6}{titles}  hyper"]
         for row in sorted(self.results_, key=lambda r: r["rank"]):
             p = row["params"]
             hyper = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in p["hyper"].items())
             note = "" if row["status"] == "ok" else f"  ({row['status']})"
+            values = "".join(f" {row[name]:>7.4f}" for name in shown)
             lines.append(
-                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6} "
-                f"{row['pa']:>7.4f} {row['pauc']:>7.4f}  {hyper}{note}".rstrip()
+                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6}"
+                f"{values}  {hyper}{note}".rstrip()
             )
         return "\n".join(lines)
 
@@ -222,6 +234,22 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return the best estimator's probabilities."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def save(self, path: str | Path) -> Path:
+        """Write the best classifier to a folder; a pipeline around it is not ours to write."""
+        check_is_fitted(self)
+        if not isinstance(self.best_estimator_, PUClassifier):
+            raise UserError(
+                "the steps of a pipeline before the PUClassifier cannot be written without pickle; save the last step: "
+                "search.best_estimator_[-1].save(path)"
+            )
+        return self.best_estimator_.save(path)
 
 
 def _sample(distribution: Any, rng: np.random.RandomState) -> Any:

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from puarena import algorithms, networks
+from puarena import algorithms, metrics, networks
 from puarena.algorithms import Setup
 from puarena.data import HiddenLabels, PUData, labelling
 from puarena.fleet import Fleet, FleetConfig, Row
 from puarena.fleet.passes import evaluation_mode
 
 CHUNK = 4096  # rows predicted at once
-CURVE = {"val_pa": "pa", "val_pauc": "pauc", "loss": "loss"}
+CURVE = {"loss": "loss", **{c.column: name for name, c in metrics.CRITERIA.items() if not c.oracle}}
 
 Network = str | Callable[[int], torch.nn.Module]
 Floats = npt.NDArray[np.floating[Any]]
@@ -38,10 +38,13 @@ class Prepared:
     u_val: Indices
     setting: labelling.Setting
     seed: int
+    true_rate: float | None = None  # where only a part of the rows is here
 
     @property
     def rate(self) -> float:
         """Share of labeled rows."""
+        if self.true_rate is not None:
+            return self.true_rate
         n_p = len(np.union1d(self.p_train, self.p_val))
         return n_p / len(self.x)
 
@@ -59,13 +62,14 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One run: an algorithm's registered name and its numbers."""
+    """One run: an algorithm's registered name and its numbers, and rows of its own where runs differ in these."""
 
     algorithm: str
     prior: float
     lr: float
     momentum: float
     hyper: dict[str, Any] = field(default_factory=dict)
+    rows: tuple[Indices, Indices, Indices, Indices] | None = None  # p_train, u_train, p_val, u_val
 
 
 @dataclass
@@ -124,6 +128,24 @@ class Model:
             made.eval()
             self._built = made
         return self._built
+
+    def plain(self) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """Facts and arrays, from which ``restored`` makes it again; a network that is a function is not among them."""
+        arrays = {"center": self.center, "scale": self.scale, **{f"weight:{n}": w for n, w in self.weights.items()}}
+        names = ("algorithm", "hyper", "setting", "prior", "shifted_prior", "sizes", "cut")
+        facts = {name: getattr(self, name) for name in names}
+        return {**facts, "network": self.network if isinstance(self.network, str) else None}, arrays
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], arrays: dict[str, Floats], network: Network | None = None) -> Model:
+        """The model that ``plain`` described."""
+        weights = {n.removeprefix("weight:"): w for n, w in arrays.items() if n.startswith("weight:")}
+        known = {**facts, "network": facts["network"] or network}
+        model = cls(**known, center=arrays["center"], scale=arrays["scale"], weights=weights)
+        if len(model.center) != len(model.scale):
+            raise ValueError("its centers and its scales differ in number")
+        model.built()
+        return model
 
     def logits(self, X: Floats) -> npt.NDArray[np.float64]:
         """Return the decision logit of every row, positive at or above zero."""
@@ -184,11 +206,12 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
     ``config.keep`` names the criterion; without one the last state of a run is its model.
     """
     nothing = np.zeros(0, np.int64)
-    hidden = HiddenLabels(np.zeros(len(data.u_train), bool), np.zeros(len(data.u_val), bool), np.zeros(0, bool))
     rows = []
     for c in candidates:
+        own_rows = c.rows or (data.p_train, data.u_train, data.p_val, data.u_val)
+        hidden = HiddenLabels(np.zeros(len(own_rows[1]), bool), np.zeros(len(own_rows[3]), bool), np.zeros(0, bool))
         own = PUData(
-            data.p_train, data.u_train, data.p_val, data.u_val, nothing,
+            *own_rows, nothing,
             prior=c.prior, rate=data.rate, shifted_prior=data.shifted(c.prior),
             setting=data.setting,
         )  # fmt: skip

@@ -1,10 +1,11 @@
-"""How far the estimators are off on the benchmark's datasets, where the true prior is known."""
+"""How far the estimators are off on datasets and real tables, where the true prior is known."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ import numpy as np
 
 from puarena import data
 from puarena.data import labelling
+from puarena.data.encoding import TableEncoder
+from puarena.data.tables import TABLES, give_labels, load_table
 from puarena.errors import UserError, unknown
+from puarena.priors.sample import Sample
 
 Rows = list[dict[str, Any]]
+MOST = 3000  # rows of a real table
 
 
 def measure(
@@ -25,13 +30,16 @@ def measure(
     trials: int = 1,
     folder: str | Path | None = None,
     estimator: Any = None,
+    labelings: Sequence[str] = ("0.1", "0.3", "0.5", "20"),
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row per dataset, setting, prior, trial and method: ``estimate``, ``error`` and ``seconds``.
+    """Yield one row per dataset, setting, prior (of a real table: labeling), trial and method.
 
-    Out-of-fold scores are computed once per draw and shared by the methods that use them.
+    It has ``estimate``, ``error``, ``covered`` (is the prior in the interval?) and ``seconds``. Out-of-fold scores are
+    computed once per draw and shared by the methods that use them.
     """
-    from puarena.priors.estimate import METHODS, prior_of_share, threads
-    from puarena.priors.sample import PriorWarning, Sample
+    from puarena.priors.estimate import answer, refitted, threads
+    from puarena.priors.methods import METHODS
+    from puarena.priors.sample import PriorWarning
 
     wanted = list(methods or METHODS)
     for name in wanted:
@@ -39,53 +47,81 @@ def measure(
             raise unknown("method", name, METHODS)
     if trials < 1:
         raise UserError(f"the number of trials is {trials}; give 1 or more")
-    problems = [
-        data.Problem(name, 1, setting, labelling.get(setting).modest_rate(prior), prior)
-        for name in datasets
-        for setting in settings
-        for prior in priors
-    ]
-    loaded = {name: data.load(name, folder) for name in datasets}
-    for problem in problems:
-        dataset = loaded[problem.dataset]
-        for trial in range(trials):
-            pu, _ = data.draw(dataset, problem, trial)
-            p, u = (np.r_[pu.p_val, pu.p_train], np.r_[pu.u_val, pu.u_train])
-            x_p, x_u = (dataset.table(index).astype(np.float64) for index in (p, u))
-            sample = Sample(x_p, x_u, estimator)
-            rate = len(sample.x_p) / (len(sample.x_p) + len(sample.x_u))
-            for name in wanted:
+    for name in datasets:
+        real = name in TABLES or ":" in name
+        draws = _tables(name, labelings, trials, estimator) if real else None
+        if draws is None:
+            draws = _problems(name, priors, settings, trials, folder, estimator)
+        for facts, setting, sample in draws:
+            refits = refitted(sample)
+            for method in wanted:
                 began = time.perf_counter()
-                with warnings.catch_warnings(), threads(len(dataset.features)):
+                with warnings.catch_warnings(), threads(len(sample.x_p) + len(sample.x_u)):
                     warnings.simplefilter("ignore", PriorWarning)
-                    share = METHODS[name].prepare(sample)(None, None)
-                value = float(prior_of_share(share, rate, pu.setting))
-                yield {
-                    "dataset": problem.dataset,
-                    "setting": problem.setting,
-                    "prior": pu.prior,
-                    "rate": pu.rate,
-                    "trial": trial,
-                    "method": name,
-                    "estimate": value,
-                    "error": abs(value - pu.prior),
+                    found = answer(sample, METHODS[method], labelling.get(setting), None, {}, refits)
+                low, high = found.interval
+                yield facts | {
+                    "method": method,
+                    "estimate": found.value,
+                    "error": abs(found.value - facts["prior"]),
+                    "covered": low <= facts["prior"] <= high,
                     "seconds": round(time.perf_counter() - began, 3),
                 }
 
 
+Draw = tuple[dict[str, Any], str, Sample]
+
+
+def _problems(
+    name: str, priors: Sequence[float], settings: Sequence[str], trials: int, folder: Any, estimator: Any
+) -> Iterator[Draw]:
+    """Draws of one of the benchmark's datasets, at priors of one's choice."""
+    dataset = data.load(name, folder)
+    for setting, prior, trial in product(settings, priors, range(trials)):
+        rate = labelling.get(setting).modest_rate(prior)
+        pu, _ = data.draw(dataset, data.Problem(name, 1, setting, rate, prior), trial)
+        x_p, x_u = (
+            dataset.table(np.r_[val, train]).astype(np.float64)
+            for val, train in ((pu.p_val, pu.p_train), (pu.u_val, pu.u_train))
+        )
+        facts = {"dataset": name, "setting": setting, "at": f"{prior:g}", "prior": pu.prior, "rate": pu.rate}
+        yield facts | {"trial": trial}, setting, Sample(x_p, x_u, estimator)
+
+
+def _tables(name: str, labelings: Sequence[str], trials: int, estimator: Any) -> Iterator[Draw]:
+    """Draws of a real table, as it is, with labels given to some of its positives."""
+    from puarena.priors.estimate import draw_sample
+
+    frame, truth = load_table(name)
+    for labeling, trial in product(labelings, range(trials)):
+        rng = np.random.default_rng([trial, len(labeling), len(truth)])
+        rows = rng.permutation(len(truth))[:MOST]
+        table, positive = frame.iloc[rows], truth[rows]
+        numbers = TableEncoder().fit(table).dense(table)
+        labeled = give_labels(positive, numbers, labeling, rng)
+        facts = {"dataset": name, "setting": labelling.DEFAULT, "at": labeling, "prior": float(positive.mean())}
+        sample = draw_sample(table, labeled, estimator=estimator, random_state=trial)
+        yield facts | {"rate": float(labeled.mean()), "trial": trial}, labelling.DEFAULT, sample
+
+
 def table(rows: Iterable[dict[str, Any]]) -> Rows:
-    """Mean absolute error per dataset, setting and method: one column per true prior, and over all of them."""
-    cells: dict[tuple[str, str, str], dict[float, list[float]]] = {}
+    """Mean absolute error per dataset, setting and method: one column per prior or labeling, all of them, coverage."""
+    cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        key = row["dataset"], row["setting"], row["method"]
-        cells.setdefault(key, {}).setdefault(row["prior"], []).append(row["error"])
-    return [
-        {
-            "dataset": dataset,
-            "setting": setting,
-            "method": method,
-            "errors": {prior: float(np.mean(errors)) for prior, errors in sorted(by_prior.items())},
-            "mean": float(np.mean([error for errors in by_prior.values() for error in errors])),
-        }
-        for (dataset, setting, method), by_prior in cells.items()
-    ]
+        cells.setdefault((row["dataset"], row["setting"], row["method"]), []).append(row)
+    lines = []
+    for (dataset, setting, method), group in cells.items():
+        by: dict[str, list[float]] = {}
+        for row in group:
+            by.setdefault(row["at"], []).append(row["error"])
+        lines.append(
+            {
+                "dataset": dataset,
+                "setting": setting,
+                "method": method,
+                "errors": {at: float(np.mean(errors)) for at, errors in by.items()},
+                "mean": float(np.mean([row["error"] for row in group])),
+                "covered": float(np.mean([row["covered"] for row in group])),
+            }
+        )
+    return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,14 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.data import labelling
+from puarena.data.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, nearest
-from puarena.priors import bbe, dedpul, elkan_noto, km2, pen_l1, tice
+from puarena.practice.labels import read_labels
+from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
 
-METHODS: dict[str, Method] = {room.METHOD.name: room.METHOD for room in (bbe, km2, tice, dedpul, elkan_noto, pen_l1)}
+DEFAULT = "saturation"
 EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
 SMALL = 50_000  # rows
 COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
+MOST = 5_000  # rows of P and of U that an estimate looks at
+REFITS, PART = 2, 0.632  # how often the classifiers are fitted again for an interval, to which part of the rows
+FEW_LABELS, NEAR_ONE = 50, 0.9  # below and above these an estimate comes with a warning
 
 
 @dataclass(frozen=True)
@@ -43,34 +48,37 @@ def estimate_prior(
     X: Any,
     y: Any,
     setting: str = labelling.DEFAULT,
-    method: str = "bbe",
+    method: str = DEFAULT,
     random_state: int = 0,
     n_bootstrap: int | None = None,
     estimator: Any = None,
     compare: bool | Sequence[str] = False,
     disagreement: float = 0.15,
     folds: int = 5,
-    positive_label: Any = 1,
+    warn: bool = True,
+    positive_label: Any = None,
     **options: Any,
 ) -> PriorEstimate:
     """Estimate the class prior from labeled positives and unlabeled rows.
 
     Args:
-        X: features ``[n, d]``.
-        y: ``positive_label`` (1 or True) marks a labeled positive; every other value is unlabeled.
+        X: features ``[n, d]``: a matrix (also sparse, also with missing values) or a data frame with text.
+        y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.practice.labels`.
         setting: ``"os"`` (one sample, part of whose positives were labeled: the answer is the prior of all rows, the
             labeled ones included) or ``"ts"`` (positives and unlabeled rows drawn apart: the prior of the unlabeled).
         method: one of ``METHODS``, or ``"all"``: every method, the answer their median.
         random_state: seed of folds, subsamples and the bootstrap.
         n_bootstrap: resamples for the interval (0: none, the interval is the value); None: as many as the method
-            affords. The interval is the value ± 1.96 standard deviations over resamples of the scored rows; the
-            classifier of P against U is not fitted again, so its own variance is not in it.
-        estimator: scikit-learn classifier that tells P from U for the methods on out-of-fold scores.
+            affords. Of ``saturation`` the interval is that of its posterior distribution, mixed over fits to parts of
+            the rows; of the others the value ± 1.96 standard deviations over resamples and such fits.
+        estimator: scikit-learn classifier that tells P from U for the methods on out-of-fold scores; None: a linear
+            and a boosted one, combined.
         compare: also run other methods (True: a quick selection) and warn when the answers are more than
             ``disagreement`` apart.
         disagreement: the difference between two methods' answers that calls for a warning.
         folds: folds of the out-of-fold scores.
-        positive_label: the value of ``y`` that marks a labeled positive.
+        warn: whether to say with a :class:`PriorWarning` why an estimate should not be trusted.
+        positive_label: the value of ``y`` that marks a labeled positive; needed where ``y`` is text.
         **options: of the method: ``max_samples`` (km2), ``centres`` (pen-l1), ``space`` (both: ``"scores"`` or
             ``"features"``), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
     """
@@ -88,37 +96,52 @@ def estimate_prior(
     for option in options:
         if option not in known:
             raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{nearest(option, known)}")
-    x_p, x_u = split(X, y, positive_label)
-    sample = Sample(x_p, x_u, estimator, folds, random_state)
-    with threads(len(x_p) + len(x_u)):
-        answers = {name: _one(sample, METHODS[name], kind, n_bootstrap, options) for name in wanted}
-    if len(answers) > 1:
-        _warn_if_apart(answers, disagreement)
+    sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
+    with threads(sample.x_p.shape[0] + sample.x_u.shape[0]):
+        refits = refitted(sample) if n_bootstrap != 0 else []
+        answers = {name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits) for name in wanted}
     chosen = _median(answers) if method == "all" else answers[method]
     others = {name: each for name, each in answers.items() if name != method}
     if others:
         chosen.details["others"] = others
+    if warn:
+        for text in _doubts(chosen, answers, sample, disagreement):
+            chosen.details["notes"].append(text)
+            warnings.warn(text, PriorWarning, stacklevel=2)
     return chosen
 
 
-def split(X: Any, y: Any, positive_label: Any = 1) -> tuple[Floats, Floats]:
-    """Check the input as scikit-learn does; return the labeled positives and the unlabeled rows."""
-    from sklearn.utils import check_array, check_consistent_length, column_or_1d
+def draw_sample(
+    X: Any, y: Any, positive_label: Any = None, estimator: Any = None, folds: int = 5, random_state: int = 0
+) -> Sample:
+    """Check the input as scikit-learn does; return at most ``MOST`` rows of P and of U, as numbers."""
+    from scipy import sparse
+    from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d
 
-    x = check_array(X, dtype=np.float64)
-    labels = column_or_1d(y)
-    check_consistent_length(x, labels)
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    table = is_frame(X)
+    if not table:
+        X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", accept_sparse="csr")
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; use 1 for labeled positives and 0 or -1 for unlabeled rows")
-    values = np.unique(labels)
-    if len(values) > 2:
-        raise ValueError(f"y has {len(values)} different values; it must have two: labeled positive and unlabeled")
-    positive = np.asarray(labels == positive_label, bool)
-    if not positive.any():
-        raise ValueError(f"y has no labeled positives: no entry equals positive_label={positive_label!r}")
-    if positive.all():
-        raise ValueError("y has no unlabeled rows: all of them are labeled positive")
-    return x[positive], x[~positive]
+    positive = read_labels(y, positive_label).positive
+    rng, sides, notes = np.random.default_rng(random_state), [], []
+    for side in (np.flatnonzero(positive), np.flatnonzero(~positive)):
+        sides.append(np.sort(rng.permutation(side)[:MOST]) if len(side) > MOST else side)
+    kept = np.concatenate(sides)
+    if len(kept) < len(y):
+        notes.append(f"estimated from {len(sides[0]):,} labeled and {len(sides[1]):,} unlabeled rows of {len(y):,}")
+    X = _safe_indexing(X, kept)
+    n_p, rate = len(sides[0]), float(positive.mean())
+    if sparse.issparse(X):
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(max_iter=200) if estimator is None else estimator
+        return Sample(X[:n_p], X[n_p:], model, folds, random_state, notes, rate=rate)
+    encoder = TableEncoder().fit(X)
+    dense, tree = encoder.dense(X), encoder.tree(X)
+    return Sample(dense[:n_p], dense[n_p:], estimator, folds, random_state, notes, tree[:n_p], tree[n_p:], rate)
 
 
 def prior_of_share(share: npt.ArrayLike, rate: float, setting: labelling.Setting) -> Floats:
@@ -134,29 +157,81 @@ def threads(rows: int) -> AbstractContextManager[Any]:
     return threadpool_limits(1 if rows < SMALL else None)
 
 
-def _one(
-    sample: Sample, method: Method, setting: labelling.Setting, n_bootstrap: int | None, options: dict[str, Any]
-) -> PriorEstimate:
+def refitted(sample: Sample) -> list[Sample]:
+    """Parts of a sample on which the classifiers are fitted again."""
+    return [sample.part(PART, seed) for seed in range(1, REFITS + 1)]
+
+
+def answer(
+    sample: Sample, method: Method, setting: labelling.Setting, n_bootstrap: int | None, options: dict[str, Any],
+    refits: list[Sample],
+) -> PriorEstimate:  # fmt: skip
+    """What one method says about a sample; its interval contains the refits."""
     own = {key: value for key, value in options.items() if key in method.options}
-    before = len(sample.notes)
     share = method.prepare(sample, **own)
-    n_p, n_u = len(sample.x_p), len(sample.x_u)
-    rate = n_p / (n_p + n_u)
+    n_p, n_u = sample.x_p.shape[0], sample.x_u.shape[0]
+    rate = sample.rate if sample.rate is not None else n_p / (n_p + n_u)
     inside = float(np.clip(share(None, None), 0.0, 1.0))
     value = float(prior_of_share(inside, rate, setting))
-    rng = np.random.default_rng([sample.random_state, 1])
     times = method.bootstraps if n_bootstrap is None else n_bootstrap
-    again = [share(rng.integers(0, n_p, n_p), rng.integers(0, n_u, n_u)) for _ in range(times)]
-    spread = float(prior_of_share(again, rate, setting).std(ddof=1)) if times > 1 else 0.0
-    low, high = np.clip([value - 1.96 * spread, value + 1.96 * spread], setting.lowest_prior(rate), 1.0)
+    if n_bootstrap == 0:
+        low = high = value
+    elif method.interval is not None:
+        low, high = prior_of_share(method.interval([sample, *refits]), rate, setting)
+    else:
+        rng = np.random.default_rng([sample.random_state, 1])
+        again = [share(*(rng.integers(0, n, size=(n,)) for n in (n_p, n_u))) for _ in range(times)]
+        fitted = [inside, *(method.prepare(part, **own)(None, None) for part in refits)]
+        variance = [prior_of_share(values, rate, setting).var(ddof=1) for values in (again, fitted) if len(values) > 1]
+        low, high = value + np.array([-1.96, 1.96]) * np.sqrt(sum(variance))
+    low, high = np.clip([low, high], setting.lowest_prior(rate), 1.0)
     details = {
         "unlabeled_prior": inside,
         "rate": rate,
         "setting": setting.code,
         "n_bootstrap": times,
-        "notes": sample.notes[before:],
+        "refits": len(refits),
+        "labels": n_p,
+        "notes": list(sample.notes),
     }
     return PriorEstimate(value, (float(min(low, value)), float(max(high, value))), method.name, details)
+
+
+def _doubts(
+    chosen: PriorEstimate, answers: dict[str, PriorEstimate], sample: Sample, disagreement: float
+) -> Iterator[str]:
+    """Sentences about an estimate that should not be trusted as it stands."""
+    labels = chosen.details["labels"]
+    low, high = chosen.interval
+    range_ = f" (between {low:.2f} and {high:.2f})" if high > low else ""
+    if labels < FEW_LABELS:
+        yield (
+            f"the class prior {chosen.value:.2f}{range_} rests on {labels} labeled positives; with fewer than "
+            f"{FEW_LABELS} it is a rough guess: give prior=… if you know it"
+        )
+    if chosen.value > NEAR_ONE:
+        yield (
+            f"the class prior is estimated at {chosen.value:.2f}, so that nearly all rows would be positive; perhaps "
+            "no feature tells positives from negatives: give prior=… if you know it"
+        )
+    values = {name: each.value for name, each in answers.items()}
+    if len(values) > 1 and max(values.values()) - min(values.values()) > disagreement:
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+        yield (
+            f"the methods disagree about the class prior ({listed}); do not rely on one of them: the labeled positives "
+            "may not be a random part of all positives, or no region of the features is purely positive"
+        )
+    apart = sample.apart(METHODS[chosen.method].prepare) if chosen.method in METHODS and sample.fitted else []
+    if len(apart) > 1 and (1 - chosen.details["rate"]) * (max(apart) - min(apart)) > 2 * disagreement:
+        yield (
+            f"the class prior {chosen.value:.2f}{range_} depends on the model: a linear one and a boosted one alone "
+            f"give {_prior_words(apart, chosen)}"
+        )
+
+
+def _prior_words(shares: list[float], chosen: PriorEstimate) -> str:
+    setting = labelling.get(chosen.details["setting"])
+    return " and ".join(f"{float(prior_of_share(s, chosen.details['rate'], setting)):.2f}" for s in shares)
 
 
 def _median(answers: dict[str, PriorEstimate]) -> PriorEstimate:
@@ -170,15 +245,3 @@ def _median(answers: dict[str, PriorEstimate]) -> PriorEstimate:
         "notes": [n for e in answers.values() for n in e.details["notes"]],
     }
     return PriorEstimate(float(np.median(values)), (min(values), max(values)), "all", details)
-
-
-def _warn_if_apart(answers: dict[str, PriorEstimate], disagreement: float) -> None:
-    values = {name: each.value for name, each in answers.items()}
-    if max(values.values()) - min(values.values()) > disagreement:
-        listed = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
-        warnings.warn(
-            f"the methods disagree about the class prior ({listed}); do not rely on one of them: the labeled positives "
-            "may not be a random part of all positives, or no region of the features is purely positive",
-            PriorWarning,
-            stacklevel=3,
-        )

@@ -151,7 +151,7 @@ def compare(
     for stored, method, row in where:
         rate, prior = round(stored.rate, 6), round(stored.prior, 6)
         problem = replace(stored, dataset=stored.dataset.lower(), rate=rate, prior=prior)
-        criterion = _published_criterion(method.profile, row["criterion"])
+        criterion = published_criterion(method.profile, row["criterion"])
         values = theirs.get((problem, method.base, method.calibrated, row["metric"], criterion))
         if values and not math.isnan(row["mean"]):
             profile = ", ".join([method.profile, *method.unusual])
@@ -171,7 +171,7 @@ def compare(
     return comparisons
 
 
-def _published_criterion(profile: str, name: str) -> str:
+def published_criterion(profile: str, name: str) -> str:
     """The criterion of the published tables that one of ours compares with; empty if there is none."""
     record = CRITERIA[name]
     if record.profile:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from puarena import __version__
+from puarena.data.labelling import SCAR, meaning, short
 from puarena.files import write_file
-from puarena.metrics import CRITERIA, METRICS
+from puarena.metrics import CRITERIA, METRICS, cautions
 from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
-from puarena.store import OK
+from puarena.store import OK, Store
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -38,7 +40,10 @@ def write_page(
     by = curves.criteria(criteria)
     tables = table(curves, metrics, criteria, error, algorithms)
     spec = store.spec if store else {}
-    data = gather(curves, tables, select(curves, by), metrics, error, algorithms) if tables else {}
+    data: dict[str, Any] = {}
+    if tables:
+        every = table(curves, curves.metrics(metrics, every=True), criteria, error, algorithms)
+        data = gather(curves, every, select(curves, by), metrics, algorithms)
     write_file(
         path,
         _template().render(
@@ -46,6 +51,8 @@ def write_page(
             description=spec.get("description", ""),
             tables=tables,
             methods=data.get("methods", []),
+            verdict=_verdict(data),
+            first_lines=_first_lines(curves),
             error=ERRORS[error],
             metrics=METRICS,
             criteria={name: CRITERIA[name] for name in by},
@@ -58,12 +65,58 @@ def write_page(
             data=embed(data),
             vega=_vega() if tables else "",
             css=_text("page.css"),
-            js=_text("page.js"),
+            js=_text("page.js") + _text("page_details.js"),
             summary=store.summarized if store else False,
             sources=store.info.get("sources", []) if store else [],
+            ways=_ways(curves),
+            cautions=cautions(by),
+            written=datetime.now(timezone.utc).date().isoformat(),
+            **_made(store),
             **_facts(curves),
         ),
     )
+
+
+def _ways(curves: Curves) -> list[dict[str, str]]:
+    """The mechanisms of problems whose labels are not given at random, in words, and how strong they came out."""
+    known = "val_label_strength" in curves.columns
+    shift = "avg(val_label_strength)" if known else "NULL"
+    query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
+    shifts: dict[str, list[str]] = {}
+    words: dict[str, str] = {}
+    for way, dataset, value in curves.rows(query):
+        name = short(way).partition("(")[0]
+        words[name] = meaning(way)
+        shifts.setdefault(name, []).extend([] if value is None else [f"{value:+.2f} by {short(way)} on {dataset}"])
+    before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
+    return [
+        {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
+        for name, parts in shifts.items()
+    ]
+
+
+def _first_lines(curves: Curves) -> list[str]:
+    """What must be said before anything else: which results are missing."""
+    return []
+
+
+def _verdict(data: dict[str, Any]) -> str:
+    """The verdict on all problems by the first metric and criterion, which the page has before its script runs."""
+    for view in data.get("views", {}).values():
+        for standings in view.values():
+            return str(standings["verdict"])
+    return ""
+
+
+def _made(store: Store | None) -> dict[str, str]:
+    """When the results were written, and the commit of the program, where these are known."""
+    if store is None:
+        return {"date": "", "commit": ""}
+    date = str(store.info.get("date", ""))
+    if not date and store.path.is_dir():
+        times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
+        date = datetime.fromtimestamp(max(times), timezone.utc).date().isoformat() if times else ""
+    return {"date": date, "commit": str(store.info.get("commit") or store.info.get("versions", {}).get("commit", ""))}
 
 
 def _facts(curves: Curves) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from puarena.report.figures.base import theme
 from puarena.report.figures.learning_curves import curve_axis, curve_chart
 from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
-from puarena.report.select import aggregate
 from puarena.report.sources import GROUP, Curves
-from puarena.report.table import ErrorKind, Table
+from puarena.report.table import Table
+from puarena.report.views import views
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CURVE_VALUES = 200_000  # numbers in all learning curves of a page together: about a megabyte
+CURVE_VALUES = 120_000  # numbers in all learning curves of a page together: about half a megabyte
 KEYS = (*GROUP, "split", "config")
 
 
@@ -54,11 +54,10 @@ def gather(
     tables: Sequence[Table],
     selection: DataFrame,
     metrics: Iterable[str] | None,
-    error: ErrorKind,
     algorithms: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """Everything of the page that its script shows, as plain data."""
-    shown = curves.metrics(metrics, every=True)
+    """Everything of the page that its script shows, as plain data; ``tables`` have every metric that is shown."""
+    shown = [metric for metric, _ in tables[0].metrics()]
     by = list(dict.fromkeys(selection["criterion"]))
     longest = sorted(tables, key=lambda table: -len(table.rows))
     rows = [read(Method, vars(row)) for table in longest for row in table.rows]
@@ -78,7 +77,8 @@ def gather(
         "usual": {"labelling": labelling.SCAR},
         "problems": [_facts(problem) for problem in places.problems],
         "methods": [_method(method) for method in places.methods],
-        "cells": _cells(facts.selection, error, places),
+        "cells": _cells(tables, places),
+        **views(facts.selection, list(places.problems), _labels(places), shown, by),
         **_picks(curves, facts, places),
         "about": {name: _about(name) for name in dict.fromkeys(method.algorithm for method in places.methods)},
         "figures": _figures(facts),
@@ -125,23 +125,25 @@ def _facts(problem: Problem) -> dict[str, Any]:
 
 
 def _method(method: Method) -> dict[str, Any]:
-    shown = {name: getattr(method, name) for name in ("label", "kind", "supervised")}
+    shown = {name: getattr(method, name) for name in ("label", "kind", "supervised", "calibrated")}
     return shown | {"name": method.algorithm}
 
 
-def _cells(selection: DataFrame, error: ErrorKind, places: Places) -> list[list[list[list[Any]]]]:
-    """Mean, error and n by metric, criterion, method and problem; 0 where there is nothing."""
+def _labels(places: Places) -> dict[str, int]:
+    return {method.label: i for method, i in places.methods.items()}
+
+
+def _cells(tables: Sequence[Table], places: Places) -> list[list[list[list[Any]]]]:
+    """Mean, text and n by metric, criterion, method and problem, as in the tables; 0 where there is nothing."""
     nothing = [[0] * len(places.problems) for _ in places.methods]
     cells: Any = [[[list(row) for row in nothing] for _ in places.criteria] for _ in places.metrics]
-    if selection.empty:
-        return cells
-    numbers = aggregate(selection, places.metrics)
-    kind = "stderr" if error == "stderr" else "std_sample"
-    for (method, at), row in zip(places.of(numbers), numbers.to_dict("records"), strict=True):
-        if row["n"]:
-            digits = METRICS[row["metric"]].decimals + 2
-            values = [round(float(row["mean"]), digits), round(float(row[kind]), digits), int(row["n"])]
-            cells[places.metrics.index(row["metric"])][places.criteria.index(row["criterion"])][method][at] = values
+    for at, table in enumerate(tables):
+        for row in table.rows:
+            method = places.methods[read(Method, vars(row))]
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if cell.n:
+                    metric, criterion = places.metrics.index(column.metric), places.criteria.index(column.criterion)
+                    cells[metric][criterion][method][at] = [cell.mean, cell.text(), cell.n]
     return cells
 
 

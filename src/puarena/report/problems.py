@@ -58,7 +58,7 @@ class Problem:
     @property
     def labelling_words(self) -> str:
         """What is unusual about how positives are labeled."""
-        return "" if self.labelling == labelling.SCAR else f", labels by {self.labelling}"
+        return "" if self.labelling == labelling.SCAR else f", labels by {labelling.short(self.labelling)}"
 
 
 PROBLEM = tuple(field.name for field in fields(Problem))

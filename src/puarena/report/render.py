@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from puarena.files import write_file
+from puarena.files import plain_cell, write_file
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.problems import PROBLEM
 from puarena.report.table import Cell, Column, Row, Table
@@ -222,7 +222,8 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 values = [number(cell.mean), number(cell.error), table.error]
                 values += [number(cell.std_population), number(cell.std_sample)]
-                writer.writerow([*problem, *method, column.metric, column.criterion, *values, cell.n, int(cell.best)])
+                words = map(plain_cell, [*problem, *method, column.metric, column.criterion])
+                writer.writerow([*words, *values, cell.n, int(cell.best)])
     return out(text.getvalue(), path)
 
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from puarena.data.labelling import SCAR
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS, Counts, Criterion, Metric, criterion, default_criteria, metric
 from puarena.report.methods import METHOD
@@ -38,6 +39,7 @@ class Curves:
         self.relation = relation
         self.store = store
         self.columns = set(relation.columns)
+        self.notes: tuple[str, ...] = ()  # what a reader of any table must be told first
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
         """The answer to a query over ``curves``, which has these criteria as columns; a damaged file is named."""
@@ -63,8 +65,13 @@ class Curves:
         usual = list(CRITERIA)
         if given is None and not every:
             profiles = [row[0] for row in self.rows("SELECT DISTINCT profile FROM curves")]
-            usual = default_criteria(profiles[0] if len(profiles) == 1 else "")
+            usual = default_criteria(profiles[0] if len(profiles) == 1 else "", self.biased)
         return _checked([criterion(name) for name in listed(given)], [CRITERIA[name] for name in usual], present)
+
+    @property
+    def biased(self) -> bool:
+        """Are there problems whose labels were not given at random?"""
+        return bool(self.rows(f"SELECT 1 FROM curves WHERE labelling <> '{SCAR}' LIMIT 1"))
 
     def absent(self) -> list[str]:
         """Sentences about the usual criteria that were not stored."""
@@ -125,7 +132,8 @@ def opened(source: Source) -> Curves:
 def load(source: Source) -> DuckDBPyRelation:
     """The stored curves as a DuckDB relation, one row per run and record; ``.df()`` gives a pandas frame.
 
-    The source is a results folder, an exported summary, or a relation or frame like the one returned.
+    The source is a results folder, an exported summary, ``published:NAME``, or a relation or frame like the one
+    returned.
     """
     return opened(source).relation
 

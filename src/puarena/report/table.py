@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from puarena.data.labelling import SCAR
 from puarena.errors import unknown
-from puarena.metrics import CRITERIA, METRICS
+from puarena.metrics import CRITERIA, METRICS, cautions
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import aggregate, select
@@ -118,7 +119,7 @@ def table(
         raise unknown("error", error, ERRORS)
     numbers = only(aggregate(select(curves, by), chosen), algorithms)
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
-    notes = curves.absent() if criteria is None else []
+    notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
     return [_one(part, columns, error, algorithms, notes) for _, part in problems]
 
@@ -165,7 +166,9 @@ def _one(
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
     rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
     problem = read_all(Problem, numbers[:1])[0]
-    marked, about = tuple(_marked(rows, columns)), (*_notes(numbers), *notes)
+    warned = [] if problem.labelling == SCAR else cautions(dict.fromkeys(column.criterion for column in columns))
+    about = (*(f"{text}." for text in warned), *_notes(numbers), *notes)
+    marked = tuple(_marked(rows, columns))
     return Table(**_facts(problem, PROBLEM), columns=columns, rows=marked, error=error, notes=about)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.errors import UserError
 from puarena.store import legacy
+from puarena.store.planned import Planned
 from puarena.store.schema import COLUMNS, FORMAT, OK, is_value, select_list
-from puarena.store.sql import ask, scan, sql_file, sql_name, sql_text
+from puarena.store.sql import ask, scan, sql_name, sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -40,6 +41,10 @@ class Store:
         """``fleet``, ``runs`` and ``reason`` of every fleet that could not be finished."""
         raise NotImplementedError
 
+    def planned(self) -> Planned | None:
+        """The runs that are meant to be there, as they were kept; None if they were not."""
+        return None
+
     def runs_with_state(self) -> set[str]:
         """The runs in training or interrupted of which there is a state."""
         return set()
@@ -62,7 +67,21 @@ class Store:
             nothing = ", ".join(f"CAST(NULL AS {kind}) AS {sql_name(name)}" for name, kind in COLUMNS.items())
             return con.sql(f"SELECT {nothing} LIMIT 0")
         table = con.sql(f"SELECT * FROM {self.rows(files)}")
+        twice = self.doubled(con, files)
+        if twice:
+            kept = ", ".join(f"({sql_text(run)}, {sql_text(fleet)})" for run, fleet in twice.items())
+            chosen = f"SELECT * FROM (VALUES {kept}) AS kept(run, fleet)"
+            table = ask(
+                table,
+                f"SELECT * FROM curves WHERE run NOT IN (SELECT run FROM ({chosen})) OR (run, fleet) IN ({chosen})",
+            )
         return table.project(select_list(table.columns))
+
+    def doubled(self, con: DuckDBPyConnection, files: list[Path]) -> dict[str, str]:
+        """The runs that two fleets have stored, and the fleet whose curve counts: the first by name, for everybody."""
+        with self.reading():
+            query = f"SELECT run, min(fleet) FROM {scan(files)} GROUP BY run HAVING min(fleet) <> max(fleet)"
+            return dict(con.execute(query).fetchall()) if len(files) > 1 else {}
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -98,13 +117,6 @@ class Store:
         """Run and reason of every run without a curve whose fleet broke; ``outcomes`` if they are known already."""
         outcomes = self.outcomes() if outcomes is None else outcomes
         return {run: note["reason"] for note in self.failures() for run in note["runs"] if run not in outcomes}
-
-
-def footer(con: DuckDBPyConnection, file: Path) -> tuple[dict[str, str], dict[bytes, bytes]]:
-    """The columns with their types, and the marks, of a Parquet file, from its footer alone."""
-    columns = con.execute(f"DESCRIBE SELECT * FROM {scan([file])}").fetchall()
-    marks = con.execute(f"SELECT key, value FROM parquet_kv_metadata({sql_file(file)})").fetchall()
-    return {name: kind for name, kind, *_ in columns}, dict(marks)
 
 
 def has_schema(columns: dict[str, str], written_in: Any) -> bool:

@@ -1,30 +1,36 @@
-"""The results folder: ``spec.json``, ``shards/<fleet>.parquet``, ``failures/<fleet>.json``,
-``progress/<fleet>.safetensors``.
+"""The results folder: ``spec.json``, ``planned.parquet``, ``shards/<fleet>.parquet``, ``failures/<fleet>.json``,
+``progress/<fleet>.safetensors``, ``claims/<fleet>.<n>``.
 
 One shard holds the curves of one fleet, one row per run and record; until it is there, ``progress`` has the state of
-the fleet a few minutes ago. A file that has its name is whole.
+the fleet a few minutes ago. A file that has its name is whole, and a checksum inside says if it stayed so.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 from contextlib import suppress
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.files import cannot_write, reason, write_file, written_aside
-from puarena.store.base import READABLE, Store, footer, has_schema
+from puarena.files import cannot_write, check_writable, is_whole, reason, tidy, write_file
+from puarena.store import claims
+from puarena.store.base import READABLE, Store, has_schema
+from puarena.store.parquet import SEALED, footer, is_damaged, write_parquet
+from puarena.store.planned import Planned, read_planned, write_planned
 from puarena.store.schema import FORMAT, check_frame, select_list
-from puarena.store.sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pandas import DataFrame
+
+PARTS = ("shards", "failures", "progress", "claims")
 
 
 class Folder(Store):
@@ -35,25 +41,31 @@ class Folder(Store):
         self._verified: dict[Path, tuple[int, int]] = {}
 
     @classmethod
-    def create(cls, path: str | Path, spec: dict[str, Any], spec_hash: str) -> Folder:
-        """Make a results folder for this spec, or open the one that this spec made before."""
+    def create(cls, path: str | Path, spec: dict[str, Any], spec_hash: str, **about: Any) -> Folder:
+        """Make a results folder for this spec, or open the one that this spec made before.
+
+        ``about`` is kept beside the spec of a new one.
+        """
         path = Path(path)
+        folders = [path / name for name in PARTS]
         try:
-            new = not (path / "spec.json").exists()
-            if new and any((path / "shards").glob("*.parquet")):
+            if not (path / "spec.json").exists() and any((path / "shards").glob("*.parquet")):
                 raise UserError(f"'{path}' holds shards but no spec.json, so their spec is unknown; use another --out")
-            if not new:
+            if (path / "spec.json").exists():
                 cls(path)._check_same(spec_hash)
-            for folder in (path / "shards", path / "failures"):
+            for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            for leftover in (*path.glob(".*.tmp"), *path.glob("*/.*.tmp"), *path.glob("progress/.tmp*")):
-                leftover.unlink(missing_ok=True)
-        except OSError as error:
+            tidy(path, *folders)
+        except (OSError, ValueError) as error:
             raise UserError(f"cannot use the results folder '{path}' ({reason(error)}); use another --out") from error
-        if new:
-            info = {"format": FORMAT, "spec_hash": spec_hash, "versions": versions(), "spec": spec}
-            write_file(path / "spec.json", json.dumps(info, indent=2))
-        return cls(path)
+        check_writable(*folders)
+        info = {"format": FORMAT, "spec_hash": spec_hash, "versions": versions(), "sealed": True, **about, "spec": spec}
+        with suppress(FileExistsError):
+            if not (path / "spec.json").exists():
+                write_file(path / "spec.json", json.dumps(info, indent=2), exclusive=True)
+        store = cls(path)
+        store._check_same(spec_hash)  # somebody else may have been first just now
+        return store
 
     def _check_same(self, spec_hash: str) -> None:
         """Refuse a folder that another spec or another minor version made."""
@@ -78,22 +90,45 @@ class Folder(Store):
         target = self._file("shards", fleet, "parquet")
         check_frame(frame, fleet)
         marks = {"puarena_format": str(FORMAT), "puarena_spec": self.spec_hash, "puarena_fleet": fleet}
-        listed = ", ".join(f"{key}: {sql_text(value)}" for key, value in marks.items())
-        options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{{listed}}}"
-        with duckdb.connect() as con, written_aside(target) as temp:
+        with duckdb.connect() as con:
             con.register("frame", frame)
-            try:
-                con.execute(f"COPY (SELECT {select_list(frame.columns)} FROM frame) TO {sql_text(temp)} ({options})")
-            except duckdb.IOException as error:
-                raise cannot_write(target, error) from error
+            write_parquet(con, f"SELECT {select_list(frame.columns)} FROM frame", target, marks)
         self.clear_failure(fleet)
         with suppress(OSError):
             self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
 
-    def write_failure(self, fleet: str, runs: list[str], cause: str) -> None:
-        """Note that a fleet could not be finished, and why; its runs are still to be done."""
-        content = {"fleet": fleet, "runs": runs, "reason": cause}
+    def keep_planned(self, planned: Planned) -> None:
+        """Note which runs are meant to be there, and in which fleets."""
+        write_planned(self.path, planned)
+
+    def has_shard(self, fleet: str) -> bool:
+        """Is this fleet stored?"""
+        return self._file("shards", fleet, "parquet").exists()
+
+    def claim(self, fleet: str) -> claims.Claim | None:
+        """Claim a fleet for this process; None if a living process has it."""
+        return claims.claim(self._file("claims", fleet, "1").parent, fleet)
+
+    def claimed(self) -> set[str]:
+        """The fleets that living processes have claimed."""
+        return claims.claimed(self.path / "claims")
+
+    def write_failure(self, fleet: str, runs: list[str], cause: str, **facts: Any) -> None:
+        """Note that a fleet could not be finished, and why; ``facts`` are what else is known of it."""
+        content = {"fleet": fleet, "runs": runs, "reason": cause, **facts}
         write_file(self._file("failures", fleet, "json"), json.dumps(content, indent=2))
+
+    def set_aside(self, file: Path) -> Path:
+        """Move a damaged file out of the way, where nobody reads it; return where it is then."""
+        folder = self.path / "damaged"
+        names = (f"{file.stem}-{number}{file.suffix}" if number else file.name for number in count())
+        try:
+            folder.mkdir(exist_ok=True)
+            target = next(folder / name for name in names if not (folder / name).exists())
+            os.replace(file, target)
+        except OSError as error:
+            raise cannot_write(file, error) from error
+        return target
 
     def clear_failure(self, fleet: str) -> None:
         """Forget a fleet's failure, if there is one."""
@@ -123,17 +158,17 @@ class Folder(Store):
         if fresh:
             with duckdb.connect() as con:
                 for file in fresh:
-                    self._check_shard(con, file)
+                    self.check_shard(con, file)
         self._verified = stamps
         return files
 
-    def _check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
-        """Read the footer only: is this a whole Parquet file with our columns, spec and fleet?"""
+    def check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
+        """Is this a whole Parquet file with our columns, spec and fleet, and every bit as it was written?"""
         import duckdb
 
         try:
             columns, marks = footer(con, file)
-        except duckdb.Error as error:
+        except (duckdb.Error, ValueError) as error:
             raise _bad_shard(file, "is truncated or not a Parquet file") from error
         written_in = self.info["format"]
         if marks.get(b"puarena_format") != str(written_in).encode() or not has_schema(columns, written_in):
@@ -142,18 +177,25 @@ class Folder(Store):
             raise _bad_shard(file, "holds results of another spec")
         if marks.get(b"puarena_fleet") != file.name.removesuffix(".parquet").encode():
             raise _bad_shard(file, "is a renamed copy of another shard")
+        if is_damaged(file, SEALED.encode() in marks or "sealed" in self.info):
+            raise self.damaged(file)
+
+    def planned(self) -> Planned | None:
+        """The runs that are meant to be there, as they were kept; None if they were not."""
+        return read_planned(self.path)
 
     def damaged(self, file: Path) -> UserError:
         """The error for a shard that cannot be read to its end."""
         return _bad_shard(file, "is damaged")
 
     def failures(self) -> list[dict[str, Any]]:
-        """What ``write_failure`` noted: ``fleet``, ``runs`` and ``reason`` of each fleet."""
+        """What ``write_failure`` noted: ``fleet``, ``runs`` and ``reason`` of each fleet, and what else is known."""
         notes = []
         for file in sorted(self.path.glob("failures/[!.]*.json")):
             try:
                 content = json.loads(file.read_text(encoding="utf-8"))
-                notes.append({"fleet": content["fleet"], "runs": list(content["runs"]), "reason": content["reason"]})
+                needed = {"fleet": content["fleet"], "runs": list(content["runs"]), "reason": str(content["reason"])}
+                notes.append({**content, **needed})
             except (OSError, ValueError, KeyError, TypeError) as error:
                 raise UserError(f"'{file}' is not a note of a failed fleet; remove it") from error
         return notes
@@ -170,7 +212,9 @@ class Folder(Store):
         for file in sorted(times, key=lambda file: times[file], reverse=True):
             states[file] = {}
             with suppress(OSError, SafetensorError), safe_open(file, framework="np") as opened:
-                states[file] = opened.metadata() or {}
+                marks = opened.metadata() or {}
+                if is_whole(file.read_bytes()):
+                    states[file] = marks
         return states
 
     def runs_with_state(self) -> set[str]:
@@ -178,7 +222,7 @@ class Folder(Store):
         runs: set[str] = set()
         for marks in self.states().values():
             with suppress(ValueError, TypeError):
-                runs.update(json.loads(marks.get("runs", "[]")))
+                runs.update(map(str, json.loads(marks.get("runs", "[]"))))
         return runs
 
 
@@ -194,6 +238,8 @@ def versions() -> dict[str, str]:
 def _read_info(path: Path) -> dict[str, Any]:
     """Read ``spec.json`` and check that this version can read the folder."""
     file = path / "spec.json"
+    if "\0" in str(path):
+        raise UserError("the name of a results folder has a NUL character in it")
     try:
         if not path.exists():
             raise UserError(f"there is no results folder '{path}'")

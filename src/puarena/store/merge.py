@@ -20,7 +20,8 @@ from puarena.errors import UserError, unknown
 from puarena.files import write_file
 from puarena.store import Folder, Store, Summary, open_store
 from puarena.store.identity import digest
-from puarena.store.schema import FORMAT, MADE_BY
+from puarena.store.planned import united
+from puarena.store.schema import FORMAT, MADE_BY, is_value
 from puarena.store.sql import sql_name
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Unite = Callable[[Sequence[Store]], tuple[dict[str, Any], str]]  # the spec that has all runs of folders, and its hash
 OVERLAP = {"refuse": "a run with two results is an error", "first": "take the result of the folder named first"}
+TOLERANCE = 1e-6  # by which two results of a run may differ: sums are rounded otherwise among other neighbours
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,21 @@ class Merged:
     runs: int
     shared: int
     taken: tuple[int, ...]
+    tolerance: float = TOLERANCE  # by which the shared runs may differ
+    difference: float = 0.0  # by which they do at most
 
 
-def merge(paths: Sequence[str | Path], out: str | Path, unite: Unite, overlap: str = "refuse") -> Merged:
+def merge(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    unite: Unite,
+    overlap: str = "refuse",
+    tolerance: float = TOLERANCE,
+) -> Merged:
     """Join results folders (or exported summaries) into the new folder ``out``.
 
-    A run that two folders have must have the same curve in both, unless ``overlap`` is ``first``.
+    A run that two folders have must have the same curve in both, its values within ``tolerance``, unless ``overlap`` is
+    ``first``.
     """
     import duckdb
 
@@ -58,7 +69,7 @@ def merge(paths: Sequence[str | Path], out: str | Path, unite: Unite, overlap: s
     _check_versions(stores)
     spec, spec_hash = unite(stores)
     with duckdb.connect() as con:
-        owners, shared = _owners(con, stores, overlap)
+        owners, shared, difference = _owners(con, stores, overlap, tolerance)
         temp = out.resolve().with_name(f".{out.name}.{os.getpid()}.tmp")
         try:
             taken = _write(con, stores, owners, temp, spec, spec_hash)
@@ -69,7 +80,7 @@ def merge(paths: Sequence[str | Path], out: str | Path, unite: Unite, overlap: s
             raise UserError(f"cannot write '{out}' ({(error.strerror or str(error)).lower()})") from error
         finally:
             shutil.rmtree(temp, ignore_errors=True)
-    return Merged(out, len(owners), shared, taken)
+    return Merged(out, len(owners), shared, taken, tolerance, difference)
 
 
 def _check_versions(stores: list[Store]) -> None:
@@ -83,8 +94,12 @@ def _check_versions(stores: list[Store]) -> None:
             )
 
 
-def _owners(con: DuckDBPyConnection, stores: list[Store], overlap: str) -> tuple[dict[str, int], int]:
-    """From which folder each run is taken (the one with more records, else the first); how many are in several."""
+def _owners(
+    con: DuckDBPyConnection, stores: list[Store], overlap: str, tolerance: float
+) -> tuple[dict[str, int], int, float]:
+    """From which folder each run is taken (the one with more records, else the first); how many are in several, and by
+    how much they differ there."""
+    difference = 0.0
     owners: dict[str, int] = {}
     lengths: dict[str, int] = {}
     shared: set[str] = set()
@@ -96,30 +111,47 @@ def _owners(con: DuckDBPyConnection, stores: list[Store], overlap: str) -> tuple
             both = [run for run, _ in found if owners.get(run) == j]
             shared |= set(both)
             if overlap == "refuse":
-                _check_equal(con, stores, both, j, i)
+                difference = max(difference, _difference(con, stores, both, (j, i), tolerance))
         for run, length in found:
             if run not in owners or (overlap == "refuse" and length > lengths[run]):
                 owners[run], lengths[run] = i, length
-    return owners, len(shared)
+    return owners, len(shared), difference
 
 
-def _check_equal(con: DuckDBPyConnection, stores: list[Store], runs: list[str], a: int, b: int) -> None:
-    """Two results of one run must be the same, record by record."""
+def _difference(
+    con: DuckDBPyConnection, stores: list[Store], runs: list[str], pair: tuple[int, int], tolerance: float
+) -> float:
+    """By how much two results of the same runs differ, record by record; more than the tolerance is refused."""
+    a, b = pair
     both = {*stores[a].relation().columns} & {*stores[b].relation().columns}
-    content = [sql_name(name) for name in both if name not in {*MADE_BY, "run", "step"}]
+    values = [sql_name(name) for name in both if is_value(name) or name == "loss"]
+    content = [
+        sql_name(name) for name in both if name not in {*MADE_BY, "run", "step"} and sql_name(name) not in values
+    ]
+    gaps = ", ".join(
+        f"CASE WHEN a.{name} IS NOT DISTINCT FROM b.{name} THEN 0 WHEN isfinite(a.{name} - b.{name}) "
+        f"THEN abs(a.{name} - b.{name}) ELSE 'inf'::DOUBLE END"
+        for name in values
+    )
     differs = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in content)
     query = f"""
-        SELECT a.run, a.algorithm, a.dataset, a.split, a.config FROM source_{a} AS a JOIN source_{b} AS b
-        USING (run, step) WHERE a.run IN (SELECT unnest(?)) AND ({differs}) ORDER BY ALL LIMIT 1
+        SELECT a.run, a.algorithm, a.dataset, a.split, a.config,
+            CASE WHEN {differs} THEN 'inf'::DOUBLE ELSE greatest(0, {gaps}) END AS gap
+        FROM source_{a} AS a JOIN source_{b} AS b USING (run, step)
+        WHERE a.run IN (SELECT unnest(?)) ORDER BY gap DESC, a.run LIMIT 1
     """
     with stores[a].reading(), stores[b].reading():
-        found = con.execute(query, [runs]).fetchone()
-    if found:
-        run, algorithm, dataset, split, config = found
+        worst = con.execute(query, [runs]).fetchone()
+    if worst is None:
+        return 0.0
+    run, algorithm, dataset, split, config, gap = worst
+    if not gap <= tolerance:
         raise UserError(
             f"'{stores[a].path}' and '{stores[b].path}' have different results of the same run ({run}: {algorithm} on "
-            f"{dataset}, split {split}, configuration {config}); leave one out, or take the first with --overlap first"
+            f"{dataset}, split {split}, configuration {config}: they differ by {gap:.3g} and may by {tolerance:g}); "
+            "leave one out, or take the first with --overlap first"
         )
+    return float(gap)
 
 
 def _write(
@@ -136,9 +168,14 @@ def _write(
     taken = [sum(owner == i for owner in owners.values()) for i in range(len(stores))]
     sources = [part for store, count in zip(stores, taken, strict=True) for part in _provenance(store, count)]
     made = stores[0].info["versions"]  # which also says who may add to it
-    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": made, "spec": spec}
+    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": made, "sealed": True, "spec": spec}
+    revisions = {name: held for store in stores for name, held in store.info.get("revisions", {}).items()}
+    info |= {"revisions": revisions} if revisions else {}
     write_file(folder / "spec.json", json.dumps(info | {"merged_by": __version__, "sources": sources}, indent=2))
     merged = Folder(folder)
+    planned = united([store.planned() for store in stores])
+    if planned is not None:
+        merged.keep_planned(planned)
     names: set[str] = set()
     for i, store in enumerate(stores):
         mine = [run for run, owner in owners.items() if owner == i]

@@ -89,3 +89,5 @@ def check_frame(frame: DataFrame, fleet: str) -> None:
         raise ValueError(f"a shard's columns are wrong: missing {sorted(missing)}, foreign {sorted(foreign)}")
     if set(frame["fleet"]) - {fleet}:
         raise ValueError(f"the shard of fleet {fleet!r} has rows of {sorted(set(frame['fleet']) - {fleet})}")
+    if frame.duplicated(["run", "step"]).any():
+        raise ValueError(f"the shard of fleet {fleet!r} has two rows of one run and step")

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.files import written_aside
-from puarena.store.base import READABLE, Store, footer, has_schema
+from puarena.store.base import READABLE, Store, has_schema
+from puarena.store.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.store.schema import select_list
-from puarena.store.sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -44,17 +43,8 @@ class Summary(Store):
 
 def write_summary(con: DuckDBPyConnection, query: str, info: dict[str, Any], path: str | Path) -> None:
     """Write what a query gives, with the ``info``, as a summary."""
-    import duckdb
-
-    target = Path(path).resolve()
-    marks = f"{{{MARK}: {sql_text(json.dumps(info))}}}"
-    options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {marks}"
     columns = select_list(con.sql(query).columns)
-    with written_aside(target) as temp:
-        try:
-            con.execute(f"COPY (SELECT {columns} FROM ({query})) TO {sql_text(temp)} ({options})")
-        except duckdb.IOException as error:
-            raise UserError(f"cannot write '{target}' ({' '.join(str(error).split())})") from error
+    write_parquet(con, f"SELECT {columns} FROM ({query})", Path(path).resolve(), {MARK: json.dumps(info)})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -67,6 +57,8 @@ def _read(path: Path) -> dict[str, Any]:
         info: dict[str, Any] = json.loads(marks[MARK.encode()])
     except (duckdb.Error, KeyError, ValueError):
         raise UserError(f"'{path}' is neither a results folder nor a summary that 'puarena export' wrote") from None
+    if is_damaged(path, SEALED.encode() in marks):
+        raise UserError(f"the summary '{path}' is damaged; get it again")
     if info.get("format") not in READABLE or not has_schema(columns, info["format"]):
         raise UserError(
             f"'{path}' is a summary in format {info.get('format')} and this puarena {__version__} reads formats "

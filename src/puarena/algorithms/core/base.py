@@ -139,7 +139,7 @@ class Batch:
 
     ``draw`` are this step's random draws, ``at`` its scheduled numbers (0-dim tensors). ``strong`` is the strong view
     of the same points, for algorithms that ask for one (``strong_view``); ``label_u`` exists only for the fully
-    supervised frame.
+    supervised frame, ``propensity_p`` only for the frame that knows true propensities.
     """
 
     x: Tensor
@@ -149,6 +149,7 @@ class Batch:
     at: Mapping[str, Tensor]
     strong: Tensor | None = None
     label_u: Tensor | None = None
+    propensity_p: Tensor | None = None
 
     @property
     def i_p(self) -> Tensor:
@@ -189,7 +190,9 @@ class Algorithm(nn.Module):
     calibration_is: ClassVar[str] = "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
     forms_mix: ClassVar[bool] = True  # plain and calibrated runs can be rows of one fleet
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
+    knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
     frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
+    rough: ClassVar[bool] = False  # its zero is found by a rule of thumb: only its ranking is promised
     in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
     strong_view: ClassVar[bool] = False  # asks for the strong view of every batch
     networks: ClassVar[tuple[str, ...]] = ("f",)

@@ -41,6 +41,7 @@ class Entry:
     cost = 0.0  # of a step relative to nnPU's, for estimates of time
     extra_stages = 0  # stretches of training on top of the protocol's steps
     plugin_file = ""
+    passes_every_epoch = False  # over all training data
 
     @property
     def hypers(self) -> Mapping[str, Hyper]:
@@ -90,6 +91,11 @@ class AlgorithmEntry(Entry):
         return sum(phase.extra for phase in self.cls.phases)
 
     @property
+    def passes_every_epoch(self) -> bool:  # type: ignore[override]
+        """Does it go over all training data every epoch?"""
+        return self.cls.on_epoch is not Algorithm.on_epoch
+
+    @property
     def plugin_file(self) -> str:  # type: ignore[override]
         """The file a plugin's class comes from."""
         return inspect.getfile(self.cls) if self.origin == "plugin" else ""
@@ -105,7 +111,7 @@ class AlgorithmEntry(Entry):
         needs = {
             "first stage": any(phase.extra for phase in cls.phases),
             f"{len(cls.networks)} networks": len(cls.networks) > 1,
-            "passes over the data every epoch": overrides("on_epoch"),
+            "passes over the data every epoch": self.passes_every_epoch,
             "a pass at a switch": overrides("on_phase"),
             "own threshold": overrides("threshold"),
             "random draws": overrides("draws"),

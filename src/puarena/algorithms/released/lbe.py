@@ -13,7 +13,7 @@ from puarena.algorithms.released.common import Released
 class ReleasedLBE(Released, LBE):
     """LBE whose M-step gives eta the weight 1 on U and sums over the batches."""
 
-    phases = tuple(replace(phase, selectable=True) for phase in LBE.phases)  # type: ignore[assignment]
+    phases = tuple(replace(phase, selectable=True) for phase in LBE.phases)
     differs = "On U eta is trained without the weight q; sums instead of means; warm-up checkpoints may be chosen."
 
     def m_step(self, f_p: Tensor, f_u: Tensor, e_p: Tensor, e_u: Tensor, q: Tensor) -> Tensor:

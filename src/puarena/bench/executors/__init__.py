@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from puarena.bench.executors.base import Executor
+from puarena.bench.executors.base import Executor, How
 from puarena.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -22,16 +23,21 @@ def kinds() -> dict[str, type[Executor]]:
     return {kind.name: kind for kind in classes if issubclass(kind, Executor) and not inspect.isabstract(kind)}
 
 
-def choose(device: str, workers: int | None, fleets: Sequence[FleetSpec], name: str | None = None) -> Executor:
+def choose(
+    device: str, workers: int | None, fleets: Sequence[FleetSpec], name: str | None = None, how: How | None = None
+) -> Executor:
     """The executor of this name, or the one that pays most for these fleets on this device.
 
     ``workers`` is the number of fleets side by side; None: what pays.
     """
+    how = replace(how or How(), workers=workers)
     if workers is not None and workers < 1:
         raise UserError(f"the number of workers is {workers}; give 1 or more")
+    if how.threads is not None and how.threads < 1:
+        raise UserError(f"the number of threads is {how.threads}; give 1 or more")
     fit = {each: kind for each, kind in kinds().items() if device in kind.devices}
     if name is None:
-        return max(fit.values(), key=lambda kind: kind.preference(workers, fleets))(workers)
+        return max(fit.values(), key=lambda kind: kind.preference(how, fleets))(workers, how)
     if name not in fit:
         raise unknown(f"executor for the device {device}", name, fit)
-    return fit[name](workers)
+    return fit[name](workers, how)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from puarena.bench.stop import Stop
 
 if TYPE_CHECKING:
     from puarena.bench.plan import FleetSpec
@@ -26,17 +28,33 @@ class Ended:
     error: Exception | None = None
 
 
+@dataclass(frozen=True)
+class How:
+    """What else an executor may be told; each looks at what concerns it."""
+
+    workers: int | None = None
+    threads: int | None = None  # of torch, in every process that trains on a CPU (None: one)
+    gpus: str | None = None  # "all", a number of them, or a list such as "0,2"
+    address: str | None = None  # of a cluster
+    gpus_per_fleet: float | None = None
+    cpus_per_fleet: float | None = None
+    slurm: tuple[tuple[str, str], ...] = ()  # parameters of jobs
+    fleet_timeout: float | None = None  # seconds after which a fleet is given up
+    stop: Stop = field(default_factory=Stop)
+
+
 class Executor(ABC):
     """Has fleets trained; ``workers`` of them side by side (None: what pays)."""
 
     name: ClassVar[str]
     devices: ClassVar[tuple[str, ...]]
+    summary: ClassVar[str] = ""
 
-    def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers
+    def __init__(self, workers: int | None = None, how: How | None = None) -> None:
+        self.workers, self.how = workers, how or How(workers)
 
     @classmethod
-    def preference(cls, workers: int | None, fleets: Sequence[FleetSpec]) -> int:
+    def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """How much speaks for it where nobody names an executor; the one for which most speaks is chosen."""
         return 0
 

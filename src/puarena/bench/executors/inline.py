@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from puarena.bench.executors.base import Ended, Executor, News, advance
+import torch
+
+from puarena.bench.executors.base import Ended, Executor, How, News, advance
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job
 
@@ -16,14 +18,23 @@ class Inline(Executor):
     devices = ("cpu",)
 
     @classmethod
-    def preference(cls, workers: int | None, fleets: Sequence[FleetSpec]) -> int:
+    def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Where nothing else pays."""
         return 1
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
-        """Train fleets in their order."""
-        for fleet in fleets:
-            work, ended = job.work(fleet), None
-            while ended is None:
-                ended = advance(work, fleet, news)
-            yield ended
+        """Train fleets in their order; small products gain little from a second thread, and lose much to it on a busy
+        machine."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.how.threads or 1)
+        try:
+            for fleet in fleets:
+                work, ended = job.work(fleet), None
+                try:
+                    while ended is None:
+                        ended = advance(work, fleet, news)
+                finally:
+                    work.close()  # keeps a last state
+                yield ended
+        finally:
+            torch.set_num_threads(before)

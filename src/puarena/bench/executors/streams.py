@@ -8,12 +8,24 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from puarena.bench.executors.base import Ended, Executor, News, advance, longest_first
+from puarena.bench.executors.base import Ended, Executor, How, News, advance, longest_first
+from puarena.bench.failures import Broken
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job, Work
 
 STREAMS = 10  # fleets in flight, of those that do not fill a GPU on their own
 OVERLAP = 2.0  # what several fleets in flight gain over one after the other
+
+
+def out_of_memory(error: Exception | None) -> bool:
+    """Did a fleet break off as it did not fit?"""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or (isinstance(error, Broken) and error.trouble.memory)
+
+
+def halves(fleet: FleetSpec) -> list[FleetSpec]:
+    """A fleet in two parts; one run alone as it is."""
+    half = (len(fleet.runs) + 1) // 2
+    return [FleetSpec(part, fleet.group) for part in (fleet.runs[:half], fleet.runs[half:]) if part]
 
 
 class Streams(Executor):
@@ -23,7 +35,7 @@ class Streams(Executor):
     devices = ("cuda",)
 
     @classmethod
-    def preference(cls, workers: int | None, fleets: Sequence[FleetSpec]) -> int:
+    def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Always: with one worker it is one fleet after the other."""
         return 2
 
@@ -39,26 +51,31 @@ class Streams(Executor):
         waiting = deque(longest_first(fleets))
         streams = [torch.cuda.Stream() for _ in range(at_once)]  # memory is kept per stream: used again and again
         flying: deque[tuple[FleetSpec, torch.cuda.Stream, Work]] = deque()
-        while waiting or flying:
-            while waiting and len(flying) < at_once:
-                fleet = waiting.popleft()
-                flying.append((fleet, streams.pop(), job.work(fleet, in_flight)))
-            fleet, stream, work = flying.popleft()
-            with torch.cuda.stream(stream):
-                ended = advance(work, fleet, news)
-            if ended is None:
-                flying.append((fleet, stream, work))
-                continue
-            del work
-            streams.append(stream)
-            gc.collect()  # a fleet refers to itself
-            torch.cuda.empty_cache()  # what a fleet's graphs held is given back only here
-            if isinstance(ended.error, torch.cuda.OutOfMemoryError) and (len(fleet.runs) > 1 or flying):
-                at_once = max(1, at_once // 2)
-                half = (len(fleet.runs) + 1) // 2
-                waiting.extendleft(FleetSpec(part) for part in (fleet.runs[:half], fleet.runs[half:]) if part)
-            else:
-                yield ended
+        try:
+            while waiting or flying:
+                while waiting and len(flying) < at_once:
+                    fleet = waiting.popleft()
+                    flying.append((fleet, streams.pop(), job.work(fleet, in_flight)))
+                fleet, stream, work = flying[0]
+                with torch.cuda.stream(stream):
+                    ended = advance(work, fleet, news)
+                flying.rotate(-1)
+                if ended is None:
+                    continue
+                flying.pop()
+                del work
+                streams.append(stream)
+                gc.collect()  # a fleet refers to itself
+                torch.cuda.empty_cache()  # what a fleet's graphs held is given back only here
+                if out_of_memory(ended.error) and (len(fleet.runs) > 1 or flying):
+                    at_once = max(1, at_once // 2)
+                    waiting.extendleft(halves(fleet))
+                else:
+                    yield ended
+        finally:
+            for _, stream, work in flying:
+                with torch.cuda.stream(stream):
+                    work.close()  # keeps a last state
 
     def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
         """What fills the device on its own has nothing from being in flight with others."""

@@ -6,7 +6,9 @@ Each is one file of this folder, found there: one with ``SETTING`` (an instance 
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -15,8 +17,8 @@ from puarena.data.discovery import modules_of
 from puarena.data.labelling.base import Candidates, Demand, Mechanism, Setting
 from puarena.errors import UserError, unknown
 
-__all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "mechanism", "mechanisms", "names",
-           "settings"]  # fmt: skip
+__all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "meaning", "mechanism",
+           "mechanisms", "names", "settings", "short", "strength"]  # fmt: skip
 
 DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
 
@@ -43,18 +45,52 @@ def get(name: str | Setting) -> Setting:
 
 
 def mechanisms() -> list[str]:
-    """Return the names of the mechanisms."""
+    """Return the names of the mechanisms, labelling at random first."""
     return list(_mechanisms())
 
 
+def meaning(text: str) -> str:
+    """Return in words who is labeled; nothing for a mechanism that is not known here."""
+    return mechanism(text).meaning if _known(text) else ""
+
+
+def short(text: str) -> str:
+    """Return a mechanism's text without the parameters that are as usual."""
+    return mechanism(text).short if _known(text) else text
+
+
+def strength(text: str) -> float:
+    """Return the number that says how strong a mechanism is; NaN where it has none."""
+    made = mechanism(text) if _known(text) else None
+    if made is None or made.name == SCAR:
+        return math.nan if made is None else 0.0
+    return float(getattr(made, made.measured, math.nan))
+
+
+def _known(text: str) -> bool:
+    try:
+        return bool(mechanism(text))
+    except UserError:
+        return False
+
+
 def mechanism(text: str) -> Mechanism:
-    """Return a mechanism by its name, or by its name and parameters: ``name(parameter=value,…)``."""
+    """Return a mechanism by its name or one it has in the literature, and parameters: ``name(parameter=value,…)``.
+
+    One without any bias left is labelling at random.
+    """
     name, _, inside = text.strip().lower().removesuffix(")").partition("(")
-    if name not in _mechanisms():
-        raise unknown("labelling", name, _mechanisms())
-    cls = _mechanisms()[name]
+    aliases = {alias: (cls, preset) for cls in _mechanisms().values() for alias, preset in cls.aliases.items()}
+    known: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {
+        own: (cls, {}) for own, cls in _mechanisms().items()
+    } | aliases
+    if name not in known:
+        raise unknown("labelling", name, known)
+    cls, preset = known[name]
     defaults: dict[str, Any] = {field.name: field.default for field in fields(cls)}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(preset)
+    if name in aliases and len(preset) == 1 and inside and "=" not in inside:  # sar-pu(0.2,0.8)
+        inside = f"{next(iter(preset))}={':'.join(inside.split(','))}"
     for item in filter(None, inside.split(",")):
         key, _, value = (word.strip() for word in item.partition("="))
         if key not in defaults:
@@ -64,12 +100,15 @@ def mechanism(text: str) -> Mechanism:
             values[key] = kind(value)
         except ValueError:
             raise UserError(f"{key} of labelling {name} must be of type {kind.__name__}, and is '{value}'") from None
-    return cls(**values)
+        if isinstance(values[key], float) and not math.isfinite(values[key]):
+            raise UserError(f"{key} of labelling {name} must be a finite number, and is {value}")
+    chosen: Mechanism = cls(**values)
+    return _mechanisms()[SCAR]() if chosen.uniform else chosen
 
 
 @cache
 def _mechanisms() -> dict[str, type[Mechanism]]:
-    return {cls.name: cls for cls in _declared("MECHANISM")}
+    return {cls.name: cls for cls in sorted(_declared("MECHANISM"), key=lambda cls: cls.name != SCAR)}
 
 
 def _declared(what: str) -> list[Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +13,9 @@ import numpy.typing as npt
 
 from puarena.data.counts import Counts, Sizes, mixture
 from puarena.data.dataset import Dataset, Flags, Indices
+from puarena.data.posterior import Posterior, fitted
+
+Chances = npt.NDArray[np.float64]  # of a label, by candidate
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +103,41 @@ class Candidates:
     parts: list[Indices]  # by class, shuffled; empty for a negative class
     counts: Counts  # [classes]: labels that each class gets where all positives are alike
 
-    @property
+    @cached_property
     def index(self) -> Indices:
         """All candidates, class by class."""
         return np.concatenate(self.parts)
+
+    @property
+    def labels(self) -> int:
+        """How many of them get a label."""
+        return int(self.counts.sum())
+
+    @property
+    def classes(self) -> Indices:
+        """Their original classes."""
+        return self.dataset.classes[self.index]
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.float64]:
+        """Their features, ``[n, columns]``."""
+        return self.dataset.table(self.index).astype(np.float64)
+
+    @cached_property
+    def model(self) -> Posterior:
+        """The posterior of all training examples."""
+        return fitted(self.dataset, self.pool, self.positive)
+
+    @property
+    def posterior(self) -> npt.NDArray[np.float64]:
+        """Their probability of being positive, from true labels."""
+        return self.model.of(self.index)
+
+    @property
+    def pixels(self) -> npt.NDArray[Any] | None:
+        """Their images, ``[n, …]``, if they are images."""
+        stored = self.dataset.features
+        return stored[self.index] if stored.ndim == 4 or self.dataset.grey else None
 
 
 @dataclass(frozen=True)
@@ -110,30 +146,47 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     meaning: ClassVar[str]
+    measured: ClassVar[str] = "strength"  # the parameter that says how strong the bias is
+    aliases: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # names in the literature -> parameters
 
     @abstractmethod
-    def propensity(self, candidates: Candidates) -> npt.NDArray[np.float64]:
+    def propensity(self, candidates: Candidates) -> Chances:
         """Return the probability of a label for each of ``candidates.index``; their sum is the number of labels."""
 
-    def label(self, candidates: Candidates, rng: np.random.Generator) -> Flags:
-        """Return which of ``candidates.index`` get a label: ``candidates.counts.sum()`` of them.
+    @property
+    def uniform(self) -> bool:
+        """Is nothing left of the bias? Then it is labelling at random, bit for bit."""
+        return 0 in (getattr(self, "strength", 1), getattr(self, "power", 1))
 
-        Systematic sampling: along the cumulated propensities, in random order, every whole step from a random start
-        gives a label. So the number is exact and every candidate's probability is its propensity.
-        """
-        propensity, start = self.propensity(candidates), rng.random()
-        order = rng.permutation(len(propensity))
-        reached = np.cumsum(propensity[order])
-        reached[-1] = candidates.counts.sum()
-        labeled = np.zeros(len(order), bool)
-        labeled[order] = np.diff(np.floor(reached - start), prepend=np.floor(-start)) > 0
-        return labeled
+    def label(self, candidates: Candidates, chances: Chances, rng: np.random.Generator) -> Flags:
+        """Return which of ``candidates.index`` get a label, by their propensities: ``candidates.labels`` of them."""
+        start = rng.random()
+        return systematic(chances, rng.permutation(len(chances)), start, candidates.labels)
 
     @property
     def text(self) -> str:
         """The name, and the parameters in brackets if there are any: what a problem and the store have."""
         values = ",".join(f"{field.name}={_plain(getattr(self, field.name))}" for field in fields(self))
         return f"{self.name}({values})" if values else self.name
+
+    @property
+    def short(self) -> str:
+        """The same without the parameters that have their default; always with the one that says how strong it is."""
+        own = [f for f in fields(self) if f.name == self.measured or getattr(self, f.name) != f.default]
+        values = ",".join(f"{field.name}={_plain(getattr(self, field.name))}" for field in own)
+        return f"{self.name}({values})" if values else self.name
+
+
+def systematic(chances: Chances, order: Indices, start: float, total: int) -> Flags:
+    """Sample exactly ``total`` with the given probabilities, which have that sum (Madow).
+
+    Along the cumulated probabilities, in the given order, every whole step from a random start selects.
+    """
+    reached = np.cumsum(chances[order])
+    reached[-1] = total
+    selected = np.zeros(len(order), bool)
+    selected[order] = np.diff(np.floor(reached - start), prepend=np.floor(-start)) > 0
+    return selected
 
 
 def _plain(value: object) -> str:

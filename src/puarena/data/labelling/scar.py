@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from puarena.data.dataset import Flags
-from puarena.data.labelling.base import Candidates, Mechanism
+from puarena.data.labelling.base import Candidates, Chances, Mechanism
 
 
 @dataclass(frozen=True)
@@ -18,12 +17,12 @@ class Scar(Mechanism):
     name = "scar"
     meaning = "every positive is labeled with the same probability"
 
-    def propensity(self, candidates: Candidates) -> npt.NDArray[np.float64]:
+    def propensity(self, candidates: Candidates) -> Chances:
         """Return the label frequency of every candidate's class."""
         size = np.array([len(part) for part in candidates.parts])
         return np.repeat(candidates.counts / np.maximum(size, 1), size)
 
-    def label(self, candidates: Candidates, rng: np.random.Generator) -> Flags:
+    def label(self, candidates: Candidates, chances: Chances, rng: np.random.Generator) -> Flags:
         """Return the first ones of every class."""
         shares = zip(candidates.parts, candidates.counts, strict=True)
         return np.concatenate([np.arange(len(part)) < count for part, count in shares])

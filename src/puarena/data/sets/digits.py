@@ -17,6 +17,7 @@ INFO = DatasetInfo(
     examples=1797,
     class_names=tuple("0123456789"),
     shape=(64,),
+    grey=True,
     cases={1: (1, 3, 5, 7, 9), 2: (5, 6, 7, 8, 9)},
     size=900,  # 90 a class: enough examples for every rate in the two-sample setting too
     test_fraction=0.2,

@@ -49,6 +49,7 @@ INFO = DatasetInfo(
     examples=9298,
     class_names=tuple("0123456789"),
     shape=(256,),
+    grey=True,
     cases={1: (4, 5, 7, 8, 9), 2: (1, 4, 6, 8, 9)},
     size=4000,
     shortfall=0.15,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.evidence import Evidence
+from puarena.report.methods import Method, in_order
+from puarena.report.problems import read_all
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 AnyChart: TypeAlias = "Chart | LayerChart | FacetChart"
 GREEN, AMBER, VIOLET, GREY = "#0b8f74", "#d98a00", "#6f63d9", "#80808090"
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
 class TooFewError(UserError):
@@ -76,6 +79,42 @@ def means(selection: DataFrame, metric: str, by: Sequence[str]) -> DataFrame:
     return frame.groupby(list(by), sort=False, dropna=True)["value"].mean().dropna().reset_index()
 
 
+def with_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Means over problems of ``value`` (a row per split), and ``low`` and ``high``: 95% intervals over the splits.
+
+    Student's, from the variance inside the problems; of no length, and said so, where a problem has a single split.
+    """
+    from scipy.stats import t
+
+    keys = list(by)
+    cells = (
+        frame.dropna(subset=["value"]).groupby([*keys, "problem"], sort=False)["value"].agg(["mean", "var", "count"])
+    )
+    cells = cells.assign(part=cells["var"] / cells["count"]).reset_index()
+    groups = cells.groupby(keys, sort=False)
+    table = groups.agg(value=("mean", "mean"), problems=("problem", "nunique"), n=("count", "sum")).reset_index()
+    parts = groups["part"].apply(lambda values: values.sum(skipna=False)).to_numpy()
+    half = t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1)) * parts**0.5 / table["problems"]
+    low, high = (table["value"] - half).round(4), (table["value"] + half).round(4)
+    words = [f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split" for a, b in zip(low, high, strict=True)]
+    return table.assign(low=low.fillna(table["value"]), high=high.fillna(table["value"]), interval=words)
+
+
+def board_order(evidence: Evidence, metric: str, criterion: str) -> list[str]:
+    """Methods as the leaderboard lists them: by the mean over problems, the best first, ties as in the tables."""
+    selection = evidence.selection
+    frame = comparable(selection[selection["criterion"] == criterion])
+    values = means(frame, metric, ["method", "problem"]).groupby("method")["value"].mean().round(9)
+    listed = {method.label: i for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, selection))))}
+    return sorted(values.index, key=lambda name: (-METRICS[metric].sign * values[name], listed[name]))
+
+
+def split_values(selection: DataFrame, metric: str) -> DataFrame:
+    """The rows of a selection with the metric, as shown, as ``value``."""
+    record = METRICS[metric]
+    return selection.assign(value=record.factor * selection[record.column].astype(float))
+
+
 def with_titles(frame: DataFrame) -> DataFrame:
     """Criteria by the names a reader sees."""
     return frame.assign(criterion=frame["criterion"].map({c.name: c.title for c in CRITERIA.values()}))
@@ -108,28 +147,35 @@ def color(present: Iterable[str], field: str, palette: Mapping[str, str] | None 
     return alt.Color(f"{field}:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1))
 
 
+def criterion_color(present: Iterable[str]) -> tuple[Any, Any]:
+    """Color and shape of criteria, which share one legend."""
+    import altair as alt
+
+    colors = color(present, "criterion")
+    names = list(colors["scale"]["domain"])
+    shapes = alt.Scale(domain=names, range=[SHAPES[i % len(SHAPES)] for i in range(len(names))])
+    return colors, alt.Shape("criterion:N", title=None, scale=shapes, legend=colors["legend"])
+
+
 def dumbbell(frame: DataFrame, x: Any, order: list[str], facet: Any, columns: int, count: str) -> AnyChart:
-    """Dots per criterion on one line per method, in panels."""
+    """A dot and an interval per criterion, one line of them per method, in panels that have axes of their own."""
     import altair as alt
 
     y = alt.Y("method:N", sort=order, title=None, axis=alt.Axis(grid=True))
     pick = alt.selection_point(fields=["criterion"], bind="legend")
-    line = alt.Chart().mark_rule(color=GREY).encode(alt.X("min(value):Q", title=x["title"]), y, x2="max(value):Q")
-    dots = (
+    colors, shapes = criterion_color(frame["criterion"])
+    fade = alt.condition(pick, alt.value(1), alt.value(0.12))
+    side = alt.YOffset("criterion:N", sort=list(colors["scale"]["domain"]))
+    tips = ["method:N", "criterion:N", tooltip("value"), "interval:N", count]
+    lines = (
         alt.Chart()
-        .mark_point(filled=True, size=55, opacity=1)
-        .encode(
-            x,
-            y,
-            color(frame["criterion"], "criterion"),
-            alt.Shape("criterion:N", legend=None),
-            opacity=alt.condition(pick, alt.value(1), alt.value(0.12)),
-            tooltip=["method:N", "criterion:N", tooltip("value"), count],
-        )
-        .add_params(pick)
+        .mark_rule(size=1.2)
+        .encode(alt.X("low:Q", title=x["title"]), y, colors, side, x2="high:Q", opacity=fade)
     )
-    layered = alt.layer(line, dots, data=frame).properties(width=230, height=alt.Step(16))
-    return layered.facet(facet, columns=columns)
+    dots = alt.Chart().mark_point(filled=True, size=36, opacity=1)
+    dots = dots.encode(x, y, colors, shapes, side, opacity=fade, tooltip=tips).add_params(pick)
+    layered = alt.layer(lines, dots, data=frame).properties(width=230, height=alt.Step(7, **{"for": "offset"}))
+    return layered.facet(facet, columns=columns).resolve_scale(x="independent")
 
 
 def theme(ink: str = "#1d2327", grid: str = "#8080802e") -> dict[str, Any]:

@@ -16,7 +16,7 @@ class LabelShift(base.Figure):
     title = "The internal label shift"
     words = (
         "More labeled positives leave fewer in the unlabeled set of the one-sample setting (OS). Methods made for "
-        "two-sample data (TS) suffer from that; calibration repairs it."
+        "two-sample data (TS) suffer from that; calibration repairs it. Bars are standard errors over splits."
     )
     order = 50
 
@@ -55,4 +55,6 @@ class LabelShift(base.Figure):
         line = alt.Chart().mark_line(point=True).encode(x, y, colors, opacity=fade, tooltip=tips)
         bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2="high:Q", opacity=fade)
         layered = alt.layer(line.add_params(pick), bars, data=grouped).properties(width=230, height=170)
-        return layered.facet(alt.Facet("panel:N", title=None), columns=min(4, places) if places > 1 else 3)
+        return layered.facet(
+            alt.Facet("panel:N", title=None), columns=min(4, places) if places > 1 else 3
+        ).resolve_axis(x="independent", y="independent")

@@ -52,14 +52,14 @@ def curve_chart(data: DataFrame | str, metric: str, criteria: Iterable[str], col
     dots = dots.encode(
         x,
         y,
-        base.color([CRITERIA[name].title for name in criteria], "criterion"),
-        alt.Shape("criterion:N", legend=None),
+        *base.criterion_color([CRITERIA[name].title for name in criteria]),
         opacity=alt.condition(pick, alt.value(1), alt.value(0.08)),
         tooltip=["criterion:N", "split:N", "config:N", "step:Q", base.tooltip("value")],
     )
     source: Any = alt.NamedData(data) if isinstance(data, str) else data
     layered = alt.layer(line, dots.add_params(pick), data=source).properties(width=230, height=150)
-    return layered.facet(alt.Facet("panel:N", title=None), columns=columns)
+    panels = layered.facet(alt.Facet("panel:N", title=None), columns=columns)
+    return panels.resolve_scale(y="independent").resolve_axis(x="independent")
 
 
 def curve_rows(evidence: base.Evidence, metric: str) -> DataFrame:

@@ -12,37 +12,31 @@ class Overall(base.Figure):
     name = "overall"
     title = "Overall performance"
     words = (
-        "The mean over the problems, one panel per metric and one dot per criterion. The longer the line between the "
-        "dots of a method, the more its result depends on how the model was chosen."
+        "The mean over the problems, one panel per metric and one mark per criterion: the farther apart the marks of a "
+        "method, the more its result depends on how the model was chosen. Lines are 95% intervals over the splits of "
+        "these problems. Methods stand in the order of the leaderboard by the first metric and criterion."
     )
     order = 10
     per_metric = per_criterion = False
 
     def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
-        """One panel per metric of the evidence; methods in order of the first."""
+        """One panel per metric of the evidence; methods in the order of the leaderboard."""
         import altair as alt
         import pandas
 
         frame = base.comparable(evidence.selection)
-        by = ["method", "problem", "criterion"]
-        frame = pandas.concat([base.means(frame, name, by).assign(metric=_panel(name)) for name in evidence.metrics])
+        parts = [base.split_values(frame, name).assign(metric=_panel(name)) for name in evidence.metrics]
+        frame = base.with_titles(base.with_intervals(pandas.concat(parts), ["metric", "method", "criterion"]))
         if frame["method"].nunique() < 2:
             raise base.TooFewError("needs two methods with results on the same problems")
-        by = ["metric", "method", "criterion"]
-        numbers = {"value": ("value", "mean"), "problems": ("problem", "nunique")}
-        frame = base.with_titles(frame.groupby(by, sort=False).agg(**numbers).reset_index())
-        first = METRICS[evidence.metrics[0]]
-        values = frame[frame["metric"] == _panel(first.name)].groupby("method")["value"].mean()
-        order = list(values.sort_values(ascending=not first.higher).index)
+        order = base.board_order(evidence, evidence.metrics[0], evidence.criteria[0])
         percent = all(METRICS[name].percent for name in evidence.metrics)
         x = alt.X(
             "value:Q", title=f"mean over problems{', %' if percent else ''}", scale=alt.Scale(zero=False, nice=True)
         )
         panels = [_panel(name) for name in evidence.metrics]
-        chart = base.dumbbell(
-            frame, x, order, alt.Facet("metric:N", title=None, sort=panels), len(panels), "problems:Q"
-        )
-        return chart if percent else chart.resolve_scale(x="independent")
+        facet = alt.Facet("metric:N", title=None, sort=panels)
+        return base.dumbbell(frame, x, order, facet, len(panels), "problems:Q")
 
 
 def _panel(metric: str) -> str:

@@ -12,10 +12,10 @@ class Ranks(base.Figure):
     name = "ranks"
     title = "Ranks and critical difference"
     words = (
-        "Methods are ranked on each problem, and the ranks averaged. A vertical bar joins methods whose mean ranks are "
-        "closer than the Nemenyi critical difference: for these the results do not show which is better. Methods that "
-        "see the true labels do not compete. Splits of one problem share data, so where ranks are over splits the bars "
-        "are too short."
+        "Methods are ranked on each problem, and the ranks averaged; lines are 95% intervals from drawing these again. "
+        "A vertical bar joins methods whose mean ranks are closer than the Nemenyi critical difference: for these the "
+        "results do not show which is better. Methods that frame the table do not compete. Splits of one problem share "
+        "data, so where ranks are over splits the bars are too short."
     )
     order = 20
 
@@ -24,10 +24,11 @@ class Ranks(base.Figure):
         import altair as alt
         import pandas
 
-        from puarena.report.statistics import LEAST_BLOCKS, nemenyi, ranks
+        from puarena.report.statistics import LEAST_BLOCKS, mean_ranks, nemenyi
 
         selection, higher = evidence.selection, METRICS[metric].higher
-        competing = base.comparable(selection[(selection["criterion"] == criterion) & ~selection["supervised"]])
+        apart = selection["frame"] | selection["supervised"]
+        competing = base.comparable(selection[(selection["criterion"] == criterion) & ~apart])
         few = competing["problem"].nunique() < LEAST_BLOCKS
         block = ["problem", "split"] if few else ["problem"]
         long = base.means(competing, metric, [*block, "method"])
@@ -35,8 +36,9 @@ class Ranks(base.Figure):
         test = nemenyi(values, higher=higher)
         if test.note:
             raise base.TooFewError(test.note)
-        frame = ranks(values, higher).mean().rename("rank").rename_axis("method").reset_index().assign(one=1)
-        frame = frame.sort_values("rank", kind="stable", ignore_index=True)
+        items = mean_ranks(values, higher=higher).items
+        frame = pandas.DataFrame([(i.algorithm, i.value, i.low, i.high) for i in items])
+        frame.columns = ["method", "rank", "low", "high"]
         order, k = list(frame["method"]), len(frame)
         bars = pandas.DataFrame(
             [{"from": g[0], "to": g[-1], "at": k * (1.06 + 0.035 * i)} for i, g in enumerate(test.groups)],
@@ -51,11 +53,15 @@ class Ranks(base.Figure):
         scale = alt.Scale(domain=[1, max([k, *bars["at"]]) + 0.03 * k], nice=False)
         axis = alt.Axis(values=list(range(1, k + 1, max(1, k // 8))), format="d")
         x = alt.X("rank:Q", title="mean rank, 1 is best", scale=scale, axis=axis)
-        tips = ["method:N", alt.Tooltip("rank:Q", format=".2f", title="mean rank")]
+        tips = [
+            "method:N",
+            alt.Tooltip("rank:Q", format=".2f", title="mean rank"),
+            base.tooltip("low"),
+            base.tooltip("high"),
+        ]
         dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
-        stems = (
-            alt.Chart(frame).mark_rule(color=base.GREY).encode(alt.X("one:Q", scale=scale, axis=axis), y, x2="rank:Q")
-        )
+        stems = alt.Chart(frame).mark_rule(color=base.GREEN)
+        stems = stems.encode(alt.X("low:Q", scale=scale, axis=axis), y, x2="high:Q")
         joined = alt.Chart(bars).mark_rule(size=4, color=base.AMBER, strokeCap="round")
         joined = joined.encode(
             alt.X("at:Q"), alt.Y("from:N", sort=None, scale=ordered), y2="to:N", tooltip=["from:N", "to:N"]

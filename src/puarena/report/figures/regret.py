@@ -14,13 +14,14 @@ class Regret(base.Figure):
     title = "Selection regret"
     words = (
         "What choosing without labels costs: the test value of the best checkpoint of all, and of the one that the "
-        "true validation labels (OA) would choose, minus that of the chosen one. Zero is perfect choice."
+        "true validation labels (OA) would choose, minus that of the chosen one. Zero is perfect choice; lines are "
+        "95% intervals over the splits. Methods stand in the order of the leaderboard."
     )
     order = 30
     per_criterion = False
 
     def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
-        """Dots per criterion on one line per method, the smallest loss on top."""
+        """A mark per criterion on one line per method, in the order of the leaderboard."""
         import altair as alt
         import pandas
 
@@ -40,11 +41,10 @@ class Regret(base.Figure):
             parts.append(joined.assign(against=against, value=record.factor * lost))
         if not parts:
             raise base.TooFewError("needs all records, or an oracle such as OA among the criteria")
-        numbers = {"value": ("value", "mean"), "problems": ("problem", "nunique"), "n": ("value", "count")}
-        frame = pandas.concat(parts).groupby(["against", "method", "criterion"], sort=False).agg(**numbers)
-        frame = base.with_titles(frame.reset_index())
+        lost = pandas.concat(parts)
+        frame = base.with_titles(base.with_intervals(lost, ["against", "method", "criterion"]))
         if frame.empty:
             raise base.TooFewError("needs at least one method for which something was selected")
-        order = list(frame.groupby("method")["value"].max().sort_values().index)
+        order = base.board_order(evidence, metric, evidence.criteria[0])
         x = alt.X("value:Q", title=f"{record.inline} lost{', points' if record.percent else ''}")
         return base.dumbbell(frame, x, order, alt.Facet("against:N", title=None, sort=list(others)), len(others), "n:Q")

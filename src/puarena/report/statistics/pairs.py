@@ -8,21 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from puarena.report.statistics.results import ALPHA, DRAWS, Interval, Intervals, Pair, Wilcoxon
+from puarena.report.statistics.aggregates import improvement
+from puarena.report.statistics.draws import DIGITS, LEAST_SPLITS, problem_means
+from puarena.report.statistics.results import ALPHA, DRAWS, Duel, Interval, Intervals, Pair, Wilcoxon
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 LEAST_PAIRS = 6  # for a signed-rank test: with five pairs p cannot fall below 0.0625
-LEAST_SPLITS = 3  # of a problem, to draw them again
 
 
 def wilcoxon(scores: DataFrame, reference: str | None = None, alpha: float = ALPHA) -> Wilcoxon:
     """Two-sided signed-rank tests (equal results count half for each side) with Holm's correction."""
-    from scipy import stats
-
     n, k = scores.shape
     if k < 2 or n < LEAST_PAIRS:
         few, least, count = ("algorithms", 2, k) if k < 2 else ("blocks", LEAST_PAIRS, n)
@@ -33,15 +32,46 @@ def wilcoxon(scores: DataFrame, reference: str | None = None, alpha: float = ALP
         if reference not in (None, a, b):
             continue
         first, second = (b, a) if b == reference else (a, b)
-        gaps = (scores[first] - scores[second]).to_numpy()
-        if gaps.any():
-            test = stats.wilcoxon(gaps, zero_method="zsplit")
-            tests.append((str(first), str(second), float(gaps.mean()), float(test.statistic), float(test.pvalue)))
-        else:
-            tests.append((str(first), str(second), 0.0, n * (n + 1) / 4, 1.0))
+        gaps = (scores[first] - scores[second]).to_numpy().round(DIGITS)
+        tests.append((str(first), str(second), float(gaps.mean()), *_signed_rank(gaps)))
     corrected = holm([p for *_, p in tests])
     pairs = [Pair(a, b, n, gap, t, p, q) for (a, b, gap, t, p), q in zip(tests, corrected, strict=True)]
     return Wilcoxon(n, tuple(sorted(pairs, key=lambda pair: (pair.p, pair.a, pair.b))), alpha)
+
+
+def _signed_rank(gaps: Any) -> tuple[float, float]:
+    """The statistic and its p-value; differences of zero count half for each side."""
+    from scipy import stats
+
+    if not gaps.any():
+        return len(gaps) * (len(gaps) + 1) / 4, 1.0
+    test = stats.wilcoxon(gaps, zero_method="zsplit")
+    return float(test.statistic), float(test.pvalue)
+
+
+def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
+    """Every pair on the problems that both have: independent of who else is in the table."""
+    import numpy as np
+
+    sign = 1 if higher else -1
+    means = problem_means(splits).to_numpy()
+    parts = [
+        [column[~np.isnan(column)] for column in part.to_numpy().T] for _, part in splits.groupby(level=0, sort=False)
+    ]
+    items = []
+    for (i, a), (j, b) in combinations(enumerate(splits.columns), 2):
+        gaps = (means[:, i] - means[:, j]).round(DIGITS)
+        gaps = gaps[~np.isnan(gaps)]
+        if not len(gaps):
+            continue
+        both = [(sign * part[i], sign * part[j]) for part in parts if len(part[i]) and len(part[j])]
+        chances = improvement([x for x, _ in both], [y for _, y in both])
+        won, tied, lost = (int((np.sign(sign * gaps) == side).sum()) for side in (1, 0, -1))
+        p = _signed_rank(gaps)[1] if len(gaps) >= LEAST_PAIRS else math.nan
+        items.append(
+            Duel(str(a), str(b), len(gaps), won, tied, lost, float(gaps.mean()), p, sum(chances) / len(chances))
+        )
+    return tuple(items)
 
 
 def holm(p: Sequence[float]) -> list[float]:

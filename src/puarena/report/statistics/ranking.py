@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from puarena.report.statistics.draws import DIGITS
 from puarena.report.statistics.results import ALPHA, DRAWS, Friedman, Interval, Intervals, Nemenyi
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ LEAST_BLOCKS = 5  # for these tests, and to draw blocks again
 
 
 def ranks(scores: DataFrame, higher: bool = True) -> DataFrame:
-    """The rank of every algorithm in every block: 1 is the best, ties share the mean of their ranks."""
-    return scores.rank(axis=1, ascending=not higher, method="average")
+    """The rank of every algorithm in every block: 1 is the best, ties (to nine digits) share the mean."""
+    return scores.round(DIGITS).rank(axis=1, ascending=not higher, method="average")
 
 
 def mean_ranks(scores: DataFrame, seed: int = 0, higher: bool = True) -> Intervals:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from puarena.metrics import CRITERIA, METRICS
@@ -33,6 +34,93 @@ class Intervals:
     level: float = 1 - ALPHA
     reference: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The place of one algorithm by its mean over ``n`` problems, and its paired difference from the best."""
+
+    algorithm: str
+    mean: float
+    rank: float
+    rank_low: float
+    rank_high: float
+    difference: float
+    low: float
+    high: float
+    tied: bool  # the interval of the difference from the best has zero in it
+    n: int
+
+
+@dataclass(frozen=True)
+class Standings:
+    """All places, the best first; ``left_out`` have no result on some of the ``n`` problems."""
+
+    items: tuple[Standing, ...]
+    n: int
+    datasets: int
+    splits: tuple[int, int]  # of a problem: the fewest and the most
+    unit: str = ""  # what was drawn again: "datasets", "splits", or nothing
+    left_out: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The best, and everyone who cannot be told apart from it."""
+        return tuple(item.algorithm for item in self.items if item.tied)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The share of ``n`` results strictly above the points ``at``, per algorithm, and its band."""
+
+    n: int
+    at: tuple[float, ...] = ()
+    share: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    low: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    high: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """How likely an algorithm is worse than the reference, practically the same, or better."""
+
+    algorithm: str
+    n: int
+    worse: float
+    same: float
+    better: float
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """The Bayesian signed-rank test against a reference; differences within ``rope`` are practically none."""
+
+    reference: str
+    unit: str  # what a difference is of: a dataset, or a split
+    rope: float
+    n: int
+    items: tuple[Posterior, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Two algorithms over ``n`` problems, whoever else is in the table; ``p`` is Wilcoxon's, not corrected.
+
+    ``improvement``: the chance that a split of ``a`` is better than a split of ``b`` of the same problem.
+    """
+
+    a: str
+    b: str
+    n: int
+    wins: int
+    ties: int
+    losses: int
+    difference: float
+    p: float
+    improvement: float
 
 
 @dataclass(frozen=True)
@@ -104,6 +192,14 @@ class Statistics:
     nemenyi: Nemenyi
     wilcoxon: Wilcoxon
     differences: Intervals
+    standings: Standings
+    elo: Intervals
+    gap_closed: Intervals
+    improvability: Intervals
+    iqm: Intervals
+    profile: Profile
+    duels: tuple[Duel, ...]
+    signed_rank: Posteriors
     notes: tuple[str, ...]
 
     @property

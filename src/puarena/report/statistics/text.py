@@ -1,13 +1,13 @@
-"""Statistics as text for the terminal: a table of ranks, and a sentence per test."""
+"""Statistics as text: the verdict, tables of places and of amounts, and a sentence per test."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from puarena.metrics import METRICS
-from puarena.report.statistics.results import OVER, Statistics
+from puarena.report.statistics.results import OVER, Intervals, Standings, Statistics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,31 +23,152 @@ def show_statistics(everything: Sequence[Statistics], console: Console | None = 
     console = console or Console()
     for item in everything:
         console.print(Text(item.title, style="bold"))
-        if item.ranks.items:
-            console.print(_ranks(item))
+        about = [verdict(item.standings, item.metric), item.standings.note]
+        console.print(Text(" ".join(dict.fromkeys(about))))
+        if item.standings.items:
+            console.print(_places(item))
+            if item.differences.reference != item.standings.items[0].algorithm:
+                console.print(_gaps(item))
+            console.print(_amounts(item))
         for line in sentences(item):
             console.print(Text(line))
         console.print()
 
 
-def _ranks(item: Statistics) -> object:
+def verdict(standings: Standings, metric: str) -> str:
+    """Who has the best mean, and how many cannot be told apart from it, in one sentence."""
+    record, items = METRICS[metric], standings.items
+    if not items:
+        return standings.note
+    equal = [item.algorithm for item in items if item.mean == items[0].mean]
+    several = len(equal) > 1
+    names = f"{', '.join(equal[:-1])} and {equal[-1]}" if several else equal[0]
+    first = (
+        f"{names} {'have' if several else 'has'} the {'highest' if record.higher else 'lowest'} mean {record.inline}"
+    )
+    value = f"{items[0].mean:.{record.decimals}f}"
+    others = len(items) - len(equal)
+    tied, it = len(standings.tied) - len(equal), "them" if several else "it"
+    if not others:
+        rest = "there is no other method to compare with"
+    elif not standings.unit:
+        rest = f"the results are too few to say who can be told apart from {it}"
+    elif not tied:
+        rest = (
+            f"{f'all {others} other methods are' if others > 1 else 'the other method is'} behind by more than chance"
+        )
+    elif tied == 1:
+        rest = f"1 other method cannot be told apart from {it}"
+    else:
+        rest = f"{tied} other methods cannot be told apart from {it}"
+    low, high = standings.splits
+    splits = f"{low} split{'s' * (low != 1)} each" if low == high else f"{low} to {high} splits each"
+    problems = f"{standings.n} problem{'s' * (standings.n != 1)}"
+    datasets = f"{standings.datasets} dataset{'s' * (standings.datasets != 1)}"
+    return f"{first}, {value}; {rest} (n = {problems} of {datasets}, {splits})."
+
+
+def place(rank: float, ranks: Sequence[float]) -> str:
+    """A rank as a place: ``3``, or ``2=`` where several share it."""
+    return f"{1 + sum(other < rank for other in ranks)}{'=' * (ranks.count(rank) > 1)}"
+
+
+def places(low: float, high: float) -> str:
+    """The interval of a place."""
+    if math.isnan(low):
+        return "--"
+    first, last = math.floor(low), math.ceil(high)
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def _grid(*heads: str) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    metric = METRICS[item.metric]
-    unit, digits = "points" if metric.percent else metric.inline, metric.decimals
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     grid.add_column("", no_wrap=True)
-    for head in ("mean rank", "95% interval", f"{unit} from {item.differences.reference}", "95% interval"):
+    for head in heads:
         grid.add_column(Text(head), justify="right")
-    gaps = {gap.algorithm: gap for gap in item.differences.items}
-    for rank in item.ranks.items:
-        gap = gaps.get(rank.algorithm)
-        points = [_points(gap.value, item), _interval(gap.low, gap.high, digits)] if gap else ["", ""]
-        interval = _interval(rank.low, rank.high, 1)
-        grid.add_row(Text(rank.algorithm), *map(Text, (f"{rank.value:.2f}", interval, *points)))
     return grid
+
+
+def _places(item: Statistics) -> Any:
+    """Places by the mean, and who is tied with the best."""
+    from rich.text import Text
+
+    digits, standings = METRICS[item.metric].decimals, item.standings
+    grid = _grid("place", "95% interval", "mean", "from the best", "95% interval", "")
+    ranks = [row.rank for row in standings.items]
+    for row in standings.items:
+        best = row is standings.items[0]
+        gap = ("", "") if best else (_points(row.difference, item), _interval(row.low, row.high, digits))
+        tied = "tied with the best" if row.tied and not best else ""
+        numbers = (place(row.rank, ranks), places(row.rank_low, row.rank_high), f"{row.mean:.{digits}f}", *gap, tied)
+        grid.add_row(Text(row.algorithm), *map(Text, numbers))
+    return grid
+
+
+def _gaps(item: Statistics) -> Any:
+    """Differences from an algorithm that was asked for."""
+    from rich.text import Text
+
+    metric = METRICS[item.metric]
+    unit = "points" if metric.percent else metric.inline
+    grid = _grid(f"{unit} from {item.differences.reference}", "95% interval")
+    for gap in item.differences.items:
+        numbers = (_points(gap.value, item), _interval(gap.low, gap.high, metric.decimals))
+        grid.add_row(Text(gap.algorithm), *map(Text, numbers))
+    return grid
+
+
+def _amounts(item: Statistics) -> Any:
+    """Mean rank, Elo, gap closed, improvability, interquartile mean, and the duels with the reference."""
+    from rich.text import Text
+
+    digits, other = METRICS[item.metric].decimals, item.differences.reference
+    heads = (
+        "mean rank",
+        "95%",
+        "Elo",
+        "95%",
+        "gap closed",
+        "improvable",
+        "IQM",
+        "won-tied-lost",
+        "better, same, worse",
+    )
+    grid = _grid(*heads)
+    ranks = {rank.algorithm: rank for rank in item.ranks.items}
+    closed, improvable, middle = (_by_name(part) for part in (item.gap_closed, item.improvability, item.iqm))
+    duels = {(duel.a, duel.b): (duel.wins, duel.ties, duel.losses) for duel in item.duels}
+    chances = {post.algorithm: post for post in item.signed_rank.items}
+    for row in item.elo.items:
+        name = row.algorithm
+        duel = duels.get((name, other)) or tuple(reversed(duels.get((other, name), ())))
+        chance = chances.get(name)
+        rank = ranks[name]
+        numbers = (
+            f"{rank.value:.2f}",
+            _interval(rank.low, rank.high, 1),
+            f"{row.value:.0f}",
+            _interval(row.low, row.high, 0),
+            _share(closed.get(name)),
+            _share(improvable.get(name)),
+            f"{middle[name]:.{digits}f}" if name in middle else "--",
+            "-".join(map(str, duel)),
+            f"{chance.better:.2f}, {chance.same:.2f}, {chance.worse:.2f}" if chance else "",
+        )
+        grid.add_row(Text(name), *map(Text, numbers))
+    return grid
+
+
+def _by_name(intervals: Intervals) -> dict[str, float]:
+    return {item.algorithm: item.value for item in intervals.items}
+
+
+def _share(value: float | None) -> str:
+    return "--" if value is None or math.isnan(value) else f"{100 * value:.1f}%"
 
 
 def sentences(item: Statistics) -> list[str]:
@@ -83,7 +204,35 @@ def sentences(item: Statistics) -> list[str]:
     )
     if item.over == "problems" and (friedman.note or pairs.note) and gaps.n > item.n:
         lines.append(f"--over splits would take the {gaps.n} splits as blocks.")
-    return [*lines, *item.notes]
+    return [*lines, *_about_amounts(item), *item.notes]
+
+
+def _about_amounts(item: Statistics) -> list[str]:
+    """What the last table shows, each with its n."""
+    other, unit = item.differences.reference, "points" if METRICS[item.metric].percent else METRICS[item.metric].inline
+    zero = f"{item.elo.reference} has 1000" if item.elo.reference else "their mean is 1000"
+    lines = [f"Elo from battles on n = {item.elo.n} problems, each counted once ({zero})." if item.elo.items else ""]
+    lines += [item.elo.note]
+    if item.gap_closed.items:
+        lines.append(
+            f"Gap closed: the share of the way from the naive method to the one with all labels, "
+            f"mean over n = {item.gap_closed.n} problems."
+        )
+    lines.append(item.gap_closed.note)
+    if item.improvability.items:
+        n = item.improvability.n
+        lines.append(f"Improvable: the share of the error that the best does not make, mean over n = {n} problems.")
+    lines.append(item.improvability.note)
+    if item.iqm.items:
+        lines.append(f"IQM: interquartile mean of n = {item.iqm.n} splits; won-tied-lost: problems, against {other}.")
+    lines.append(item.iqm.note)
+    bayes = item.signed_rank
+    lines.append(
+        bayes.note
+        or f"Better, same, worse: Bayesian signed-rank test against {bayes.reference} over n = {bayes.n} {bayes.unit}; "
+        f"up to {bayes.rope:g} {unit} counts as the same."
+    )
+    return [line for line in lines if line]
 
 
 def _ordered(item: Statistics) -> list[tuple[str, str, float, float]]:

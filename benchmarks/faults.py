@@ -1,0 +1,338 @@
+"""What interruptions cost: processes killed at random moments, bits flipped, folders raced for. Prints figures.
+
+    python benchmarks/faults.py group --times 50      # kill -9 of the whole process group
+    python benchmarks/faults.py worker --times 20     # kill -9 of single worker processes
+    python benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed
+    python benchmarks/faults.py ray --fleets 60       # a local Ray of three nodes, nodes killed and added
+    python benchmarks/faults.py flips --times 400     # single bits of shards and states
+    python benchmarks/faults.py race --times 200      # two specs for one folder
+    python benchmarks/faults.py limits                # disk full, few handles, little memory, a folder that goes
+    python benchmarks/faults.py soak --minutes 60     # mixed suites; memory, handles, threads
+
+Every experiment that was disturbed is compared with one that was not, bit by bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import puarena
+from puarena.bench.progress import Progress
+from puarena.bench.spec import Spec
+from puarena.errors import UserError
+from puarena.store import Folder, open_store
+
+SPEC = Spec(
+    problems=[{"dataset": "digits", "cases": [1, 2]}],
+    algorithms=["upu", "nnpu", "vpu", "holistic-pu", "pn-naive"],
+    splits=2,
+    configs=2,
+    steps=1000,
+    warmup=200,
+    record_every=50,
+)
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def curves(out: Path) -> pd.DataFrame:
+    """All stored values, but how long it took."""
+    frame = puarena.load(out).df().drop(columns=["seconds"])
+    return frame.sort_values(["run", "step"]).reset_index(drop=True)
+
+
+def compare(out: Path, whole: Path) -> str:
+    """Runs lost, doubled and different, in words."""
+    a, b = curves(whole), curves(out)
+    lost = len(set(a["run"]) - set(b["run"]))
+    doubled = int(b.duplicated(["run", "step"]).sum())
+    both = a.merge(b, on=["run", "step"], suffixes=("", "_b"))
+    columns = [name for name in a.columns if name not in ("run", "step", "fleet")]
+    same = pd.Series(True, index=both.index)
+    for name in columns:
+        same &= (both[name] == both[f"{name}_b"]) | (both[name].isna() & both[f"{name}_b"].isna())
+    different = both.loc[~same, "run"].nunique()
+    return f"{len(set(a['run']))} runs: {lost} lost, {doubled} doubled records, {different} different"
+
+
+def command(folder: Path, workers: int = 2) -> subprocess.Popen[bytes]:
+    """The experiment as a command with a process group of its own."""
+    (folder / "spec.json").write_text(json.dumps(SPEC.to_dict()))
+    words = ["run", folder / "spec.json", "--out", folder / "out", "--device", "cpu"]
+    words += ["--workers", workers, "--checkpoint-every", 1]
+    call = [sys.executable, "-m", "puarena", *map(str, words)]
+    return subprocess.Popen(
+        call, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def members(group: int) -> list[int]:
+    """The living processes of a group."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+            if int(words[2]) == group and words[0] != "Z":
+                found.append(int(stat.parent.name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def undisturbed(folder: Path) -> Path:
+    puarena.run(SPEC, folder / "whole", device="cpu", workers=1)
+    return folder / "whole"
+
+
+def killed(folder: Path, times: int, chance: random.Random, single: bool) -> None:
+    """Kill the group, or one worker of it, at random moments, until that was done often enough."""
+    whole, done, complete, left = undisturbed(folder), 0, 0, 0
+    while done < times:
+        process = command(folder)
+        until = time.monotonic() + chance.uniform(1, 15)
+        while process.poll() is None and done < times:
+            if time.monotonic() >= until:
+                workers = [pid for pid in members(process.pid) if pid != process.pid] if single else [process.pid]
+                if workers:
+                    victim = chance.choice(workers)
+                    (os.kill if single else os.killpg)(victim, signal.SIGKILL)
+                    done += 1
+                    print(f"  {done} killed", flush=True)
+                until = time.monotonic() + chance.uniform(1, 8)
+            time.sleep(0.02)
+        process.wait()
+        time.sleep(0.5)
+        left += 0 if process.returncode == 0 else len(members(process.pid))
+        if process.returncode == 0:
+            complete += 1
+            print(f"  {done} kills: {compare(folder / 'out', whole)}", flush=True)
+            if done < times:
+                shutil.rmtree(folder / "out")
+    process = command(folder)
+    process.wait()
+    what = "single processes" if single else "process groups"
+    print(
+        f"{done} {what} killed, {complete} experiments ended under it; {compare(folder / 'out', whole)}; "
+        f"{left + len(members(process.pid))} processes left behind, "
+        f"{len(list((folder / 'out').rglob('.*')))} files left behind, "
+        f"{len(open_store(folder / 'out').failures())} fleets failed"
+    )
+
+
+def drivers(folder: Path, times: int, chance: random.Random) -> None:
+    """Two drivers share a folder; one is killed."""
+    whole = undisturbed(folder)
+    for number in range(times):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        first, second = command(folder, 1), command(folder, 1)
+        time.sleep(chance.uniform(4, 20))
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+        code = second.wait()
+        first.wait()
+        print(f"trial {number}: second driver ended with {code}; {compare(folder / 'out', whole)}", flush=True)
+
+
+def flips(folder: Path, times: int, chance: random.Random) -> None:
+    """Flip single bits of a shard and of a state; count what goes unnoticed."""
+
+    class Halt(Progress):
+        def news(self, fleet: Any, done: int) -> None:
+            super().news(fleet, done)
+            if self.fleets_done:
+                raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        puarena.run(SPEC, folder / "out", device="cpu", workers=1, progress=Halt(), checkpoint_every=0)
+    unnoticed = {"shards": 0, "progress": 0}
+    for kind in unnoticed:
+        file = next((folder / "out" / kind).glob("[!.]*"))
+        content = file.read_bytes()
+        for _ in range(times):
+            damaged, bit = bytearray(content), chance.randrange(8 * len(content))
+            damaged[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(damaged)
+            store = Folder(folder / "out")
+            if kind == "progress":
+                unnoticed[kind] += bool(store.states()[file])
+                continue
+            try:
+                store.outcomes()
+                unnoticed[kind] += 1
+            except UserError:
+                pass
+        file.write_bytes(content)
+    print(
+        f"of {times} flipped bits each, unnoticed: {unnoticed['shards']} in a shard, {unnoticed['progress']} in a state"
+    )
+
+
+def race(folder: Path, times: int) -> None:
+    """Two specs for one new folder, at once."""
+    both = neither = 0
+    for number in range(times):
+        accepted, start = [], threading.Barrier(2)
+
+        def create(name: str, number: int = number, start: Any = start, accepted: list[str] = accepted) -> None:
+            start.wait()
+            try:
+                Folder.create(folder / str(number), {"name": name}, name)
+                accepted.append(name)
+            except UserError:
+                pass
+
+        threads = [threading.Thread(target=create, args=(name,)) for name in ("a", "b")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        both += len(accepted) == 2
+        neither += not accepted
+    print(f"of {times} races both specs were accepted in {both}, none in {neither}")
+
+
+def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
+    """A local Ray of three nodes; nodes are killed and added at random during so many small fleets."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    small = SPEC.override(steps=200, warmup=50, configs=max(1, fleets // 20))
+    puarena.run(small, folder / "whole", device="cpu", workers=1, max_runs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+
+    class Disturb(Progress):
+        """Kills and adds nodes in between; Ray does so only from the main thread."""
+
+        changes, due = 0, time.monotonic() + 10
+
+        def news(self, fleet: Any, done: int) -> None:
+            super().news(fleet, done)
+            if time.monotonic() > self.due:
+                if len(nodes) == 3:
+                    cluster.remove_node(nodes.pop(chance.randrange(3)), allow_graceful=False)
+                    self.changes += 1
+                else:
+                    nodes.append(cluster.add_node(num_cpus=1))
+                self.due = time.monotonic() + chance.uniform(2, 10)
+
+    began, disturb = time.monotonic(), Disturb()
+    how = {"device": "cpu", "engine": "ray", "max_runs": 1, "checkpoint_every": 1, "progress": disturb}
+    outcome = puarena.run(small, folder / "out", **how)
+    ray.shutdown()
+    cluster.shutdown()
+    stored, seconds = len(open_store(folder / "out").shards()), time.monotonic() - began
+    print(
+        f"{stored} fleets in {seconds:.0f} s with {disturb.changes} nodes "
+        f"killed and replaced; {compare(folder / 'out', folder / 'whole')}; {len(outcome.failures)} failed"
+    )
+
+
+def limits(folder: Path) -> None:
+    """Run into the machine's limits, then once more without them."""
+    whole = undisturbed(folder)
+    (folder / "spec.json").write_text(json.dumps(SPEC.to_dict()))
+    words = [sys.executable, "-m", "puarena", "run", str(folder / "spec.json"), "--device", "cpu", "--workers", "2"]
+    trials = {
+        "files of at most 20 kB, as on a full disk": ("ulimit -f 20", {}),
+        "24 file handles": ("ulimit -n 24", {}),
+        "2 GB of address space": ("ulimit -v 2000000", {}),
+        "stderr is full": ("exec 2>/dev/full", {}),
+        "stdout is closed": ("exec 1>&-", {}),
+    }
+    for name, (limit, more) in trials.items():
+        out = folder / name.replace(" ", "-")
+        script = f"{limit}; exec {' '.join(words)} --out {out}"
+        first = subprocess.run(["bash", "-c", script], env=ENVIRONMENT | more, capture_output=True, text=True)
+        said = (first.stderr.strip().splitlines() or [""])[-1][:150]
+        second = subprocess.run([*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True)
+        traceback = "Traceback" in first.stderr
+        print(
+            f"{name}: exit {first.returncode}, traceback {traceback}, '{said}'; then exit {second.returncode}, "
+            f"{compare(out, whole)}",
+            flush=True,
+        )
+    process = command(folder)
+    time.sleep(8)
+    os.rename(folder / "out", folder / "moved")
+    code = process.wait()
+    second = subprocess.run([*words, "--out", str(folder / "moved")], env=ENVIRONMENT, capture_output=True)
+    print(f"folder renamed under way: exit {code}; then exit {second.returncode}, {compare(folder / 'moved', whole)}")
+
+
+def soak(folder: Path, minutes: float) -> None:
+    """Mixed small suites one after the other; memory, handles and threads of this process."""
+    until, rows, number = time.monotonic() + 60 * minutes, [], 0
+    mixes = (["upu", "nnpu"], ["vpu", "pan"], ["holistic-pu", "lbe"], ["p3mix-c", "cvir"])
+    while time.monotonic() < until:
+        spec = SPEC.override(algorithms=mixes[number % 4], steps=100, warmup=50, seed=number)
+        puarena.run(spec, folder / "soak", device="cpu", workers=1 + number % 2)
+        shutil.rmtree(folder / "soak")
+        status = dict(
+            line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line
+        )
+        rows.append(
+            (number, int(status["VmRSS"].split()[0]) / 1e3, len(os.listdir("/proc/self/fd")), int(status["Threads"]))
+        )
+        if number % 10 == 0:
+            print("suite {:4}: {:7.1f} MB, {} handles, {} threads".format(*rows[-1]), flush=True)
+        number += 1
+    frame = pd.DataFrame(rows, columns=["suite", "megabytes", "handles", "threads"])
+    half = frame[frame["suite"] >= len(frame) // 4]
+    slope = half["megabytes"].diff().mean()
+    print(
+        f"{len(frame)} suites in {minutes:g} minutes; after the first quarter memory grew {slope:+.3f} MB a suite, "
+        f"handles {half['handles'].min()} to {half['handles'].max()}, threads {half['threads'].min()} to "
+        f"{half['threads'].max()}; peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"
+    )
+
+
+def main() -> None:
+    """Run one kind of fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=["group", "worker", "drivers", "ray", "flips", "race", "limits", "soak"])
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--fleets", type=int, default=60)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if given.kind in ("group", "worker"):
+            killed(folder, given.times, chance, given.kind == "worker")
+        elif given.kind == "drivers":
+            drivers(folder, given.times, chance)
+        elif given.kind == "flips":
+            flips(folder, given.times, chance)
+        elif given.kind == "race":
+            race(folder, given.times)
+        elif given.kind == "ray":
+            on_ray(folder, given.fleets, chance)
+        elif given.kind == "limits":
+            limits(folder)
+        else:
+            soak(folder, given.minutes)
+
+
+if __name__ == "__main__":
+    main()

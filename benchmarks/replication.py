@@ -1,0 +1,129 @@
+"""The figures of docs/replication.md, from the published summaries alone: seconds, no training.
+
+    python benchmarks/replication.py            the effects, each with n and an interval
+    python benchmarks/replication.py --tables   both profiles and the published numbers side by side, in Markdown
+
+Intervals are 95% intervals of a mean by Student's t. Over methods: one value per method, the mean over its problems.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+
+import numpy as np
+from pandas import DataFrame
+from scipy.stats import f_oneway, t
+
+from puarena.report import aggregate, select
+from puarena.report.agreement import TABULATED, agreement, agrees
+from puarena.report.compare import compare, read_published
+
+PROFILES = {"released": "pa-released", "definition": "pa"}  # and the form of PA that its tables select by
+
+FOUR = ("upu", "nnpu", "nnpu-ga", "pusb")
+
+
+def interval(values: Iterable[float], unit: str) -> str:
+    """A mean with its interval and n."""
+    x = np.asarray(list(values), float)
+    half = t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
+    return f"{x.mean():+.2f} [{x.mean() - half:+.2f}, {x.mean() + half:+.2f}] points, n = {len(x)} {unit}"
+
+
+def selection(profile: str) -> DataFrame:
+    """What each criterion chose for every method that competes."""
+    chosen = select(f"published:tabular-{profile}")
+    return chosen[~chosen["frame"] & ~chosen["supervised"]]
+
+
+def effects(profile: str) -> None:
+    """How PA and calibration work in one profile."""
+    chosen, pa = selection(profile), PROFILES[profile]
+    keys = ["dataset", "case", "algorithm", "split"]
+    wide = chosen.pivot_table(index=keys, columns="criterion", values=["test_recall", "test_accuracy"])
+    for metric in ("recall", "accuracy"):
+        gap = 100 * (wide[f"test_{metric}"][pa] - wide[f"test_{metric}"]["oa"]).groupby("algorithm").mean()
+        print(f"{profile}: {metric} of what PA chooses minus what OA chooses: {interval(gap, 'methods')}")
+    oracle = chosen[chosen["criterion"] == "oa"]
+    mean = 100 * oracle.groupby(["base", "dataset", "case", "calibrated"])["test_accuracy"].mean().unstack()
+    gain = (mean[True] - mean[False]).dropna()
+    print(f"{profile}: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}")
+    for base, values in gain.groupby("base"):
+        print(f"    {base}: {', '.join(f'{value:+.1f}' for value in values)} (letter 1, 2, usps 1, 2)")
+
+
+def four_rows(profile: str) -> None:
+    """Do the calibrated forms of uPU, nnPU, nnPU-GA and PUSB differ by more than their splits do?"""
+    chosen = selection(profile)
+    rows = chosen[(chosen["criterion"] == "oa") & chosen["calibrated"] & chosen["base"].isin(FOUR)]
+    for (dataset, case), part in rows.groupby(["dataset", "case"]):
+        test = f_oneway(*[method["test_accuracy"] for _, method in part.groupby("base")])
+        words = f"F = {test.statistic:.2f}, p = {test.pvalue:.3f} (n = 4 rows x 3 splits)"
+        print(f"{profile}: the four calibrated rows on {dataset} case {case}: {words}")
+
+
+def published_effects() -> None:
+    """The same in the published tables of Letter and USPS, Case 1."""
+    numbers = {(k[0].dataset, *k[1:]): v[0] for k, v in read_published().items() if k[0].dataset in ("letter", "usps")}
+    methods = sorted({key[1:3] for key in numbers})
+    for metric in ("recall", "accuracy"):
+        gaps = [
+            np.mean([numbers[(d, *m, metric, "pa")] - numbers[(d, *m, metric, "oa")] for d in ("letter", "usps")])
+            for m in methods
+        ]
+        print(f"published: {metric} of what PA chooses minus what OA chooses: {interval(gaps, 'methods')}")
+    calibrated = [base for base, is_calibrated in methods if is_calibrated]
+    gain = [
+        numbers[d, b, True, "accuracy", "oa"] - numbers[d, b, False, "accuracy", "oa"]
+        for d in ("letter", "usps")
+        for b in calibrated
+    ]
+    print(f"published: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}")
+
+
+def agreements() -> None:
+    """How many cells agree, and how the rankings correlate."""
+    for profile in PROFILES:
+        comparisons = compare(f"published:tabular-{profile}")
+        print(f"{profile}: {agreement(comparisons).words}")
+        lines = [line for item in comparisons if item.metric in TABULATED for line in item.lines]
+        far = sum(abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines)
+        middle = np.median([abs(line.difference) for line in lines])
+        print(f"    median difference {middle:.2f} points; beyond 3 combined standard errors {far} of {len(lines)}")
+        for item in comparisons:
+            if item.metric == "accuracy":
+                near = sum(map(agrees, item.lines))
+                what = f"{item.dataset}, accuracy by {item.published_criterion}"
+                print(f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.lines)}), {near} agree")
+
+
+def tables() -> None:
+    """Accuracy under OA, side by side; the published Case 2 is not among the numbers that come with the package."""
+    theirs = {(k[0].dataset, k[0].case, *k[1:]): v for k, v in read_published().items()}
+    ours = {}
+    for profile in PROFILES:
+        numbers = aggregate(select(f"published:tabular-{profile}", ["oa"]), ["accuracy"])
+        for row in numbers.itertuples():
+            ours[profile, row.dataset, row.case, row.base, row.calibrated] = f"{row.mean:.2f} ± {row.stderr:.2f}"
+    for dataset in ("letter", "usps"):
+        print(f"\n### {dataset.upper() if dataset == 'usps' else 'Letter'}: accuracy under OA\n")
+        print("| method | definition, 1 | released, 1 | published, 1 | definition, 2 | released, 2 |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: |")
+        for base, calibrated in dict.fromkeys(key[3:] for key in ours):
+            published = theirs.get((dataset, 1, base, calibrated, "accuracy", "oa"))
+            cells = [ours.get((p, dataset, case, base, calibrated), "") for case in (1, 2) for p in sorted(PROFILES)]
+            cells.insert(2, f"{published[0]:.2f} ± {published[1]:.2f}" if published else "")
+            print(f"| {base}{'-c' if calibrated else ''} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    if "--tables" in sys.argv:
+        tables()
+    else:
+        agreements()
+        published_effects()
+        for name in PROFILES:
+            effects(name)
+            four_rows(name)

@@ -1,0 +1,39 @@
+"""The frame of tables where labels are not given at random: what one gets with the true propensities."""
+
+import torch
+from torch import Tensor
+
+from puarena.algorithms.core.base import Algorithm, Batch, col
+from puarena.algorithms.core.losses import logistic
+from puarena.algorithms.sar_em import LEAST, weighted_parts
+
+
+class SarOracle(Algorithm):
+    """The non-negative propensity-weighted risk of SAR-EM's last stage, with the true propensities e of P.
+
+    In the two-sample setting U alone is the marginal: ``prior sum_P w l+ + max(0, mean_U l- - prior sum_P w l-)``, w
+    the inverse propensities, normalised in the batch.
+    """
+
+    name, title, in_paper = "sar-oracle", "SAR (oracle)", False
+    paper = "upper frame where labels are biased: trained with true propensities, not a PU method"
+    supervised = frame = knows_propensity = True
+    differs = "Not part of the published code."
+
+    def risk(self, f_p: Tensor, f_u: Tensor, e_p: Tensor) -> Tensor:
+        """Return the weighted risk of the setting of every run."""
+        positive, negative = weighted_parts(f_p, f_u, e_p, self.rate)
+        inverse = 1 / e_p.clamp_min(LEAST)
+        w = inverse / col(inverse.sum(-1))
+        apart = self.prior * (w * logistic(f_p, +1)).sum(-1)
+        rest = logistic(f_u, -1).mean(-1) - self.prior * (w * logistic(f_p, -1)).sum(-1)
+        one = self.one_sample
+        return torch.where(one, positive, apart) + torch.where(one, negative, rest).clamp_min(0)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the risk of a step."""
+        if batch.propensity_p is None:
+            raise RuntimeError(
+                "the engine hands true propensities to this frame where the data have them, and has none"
+            )
+        return self.risk(*batch.split(self.f(batch.x)), batch.propensity_p)

@@ -1,0 +1,90 @@
+"""Commands about published results: publish, submit, reproduce, site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from puarena.cli import options as opt
+
+
+def publish(
+    folder: opt.Folder,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where published results lie")] = Path("results"),
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="SUITE-PROFILE unless told")] = None,
+    commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
+    machine: Annotated[str, typer.Option(metavar="TEXT", help="the machine that ran it")] = "",
+    wall: Annotated[float | None, typer.Option(metavar="SECONDS", help="how long it took")] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="take incomplete results; what is missing is named")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="change numbers that are out already")] = False,
+) -> None:
+    """Write a summary, a CSV in the paper's columns and a card of what made them, to be published."""
+    from puarena.community.publish import publish as write
+
+    done = write(folder, out, name, commit, machine, wall, partial, replace)
+    for file in done.files:
+        typer.echo(f"wrote {file} ({file.stat().st_size / 1e3:,.0f} kB)")
+    typer.echo(done.standing.line)
+
+
+def submit(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="the results folder of a suite with your method")],
+    name: Annotated[str, typer.Option(metavar="TEXT", help="what to call it")],
+    code: Annotated[str, typer.Option(metavar="URL", help="where the method's code can be read")],
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="the folder to write")] = None,
+) -> None:
+    """Check results and pack them for a pull request to results/community; nothing is sent."""
+    from puarena.community.submit import submit as pack
+
+    typer.echo(pack(folder, name, code, out, say=lambda text: typer.echo(f"ok: {text}", err=True)).what_to_do)
+
+
+def reproduce(
+    source: opt.Folder,
+    row: Annotated[str, typer.Argument(metavar="ALGORITHM", help="a row of its tables")],
+    dataset: Annotated[str | None, typer.Option("--dataset", metavar="A,B", help="only these datasets")] = None,
+    case: Annotated[str | None, typer.Option("--case", metavar="1,2", help="only these cases")] = None,
+    split: Annotated[int | None, typer.Option(metavar="N", min=0, help="only this split, counted from 0")] = None,
+    plugin: opt.Plugins = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the new results here")] = None,
+    device: opt.Device = "auto",
+    data: opt.Data = None,
+    workers: opt.Workers = None,
+) -> None:
+    """Run one row of published results again and say whether it came out the same (exit code 1 if not)."""
+    from puarena.bench.progress import for_terminal
+    from puarena.community.reproduce import reproduce as again
+    from puarena.metrics import CRITERIA, METRICS
+    from puarena.report.agreement import agrees
+
+    which = opt.many(dataset, "dataset", str), opt.many(case, "case", int), split
+    files = [str(path) for path in plugin or ()]
+    how: dict[str, Any] = {"device": device, "data": data, "workers": workers}
+    done = again(source, row, *which, plugins=files, out=out, progress=for_terminal(), **how)
+    for (problem, metric, criterion), line in done.cells.items():
+        what = f"{problem.label()}: {METRICS[metric].title} by {CRITERIA[criterion].title}"
+        apart = "" if agrees(line) else "  OUTSIDE"
+        typer.echo(f"{what}: published {line.published:.2f}, now {line.ours:.2f} ({line.difference:+.2f}){apart}")
+    typer.echo(done.verdict)
+    raise typer.Exit(0 if done.same else 1)
+
+
+def site(
+    results: Annotated[Path, typer.Argument(metavar="DIR", help="the folder of published results")] = Path("results"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where to write the site")] = Path("site/leaderboard"),
+) -> None:
+    """Build the leaderboards of all published results as static files."""
+    from puarena.community.site import build
+
+    for board in build(results, out, say=lambda text: typer.echo(text, err=True)):
+        typer.echo(f"wrote {out / board.place}.html and .csv")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (publish, submit, reproduce, site):
+        app.command()(command)

@@ -1,0 +1,91 @@
+"""The standings behind every choice of problems that the page's filters allow, computed as ``puarena stats`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from puarena.metrics import METRICS
+from puarena.report.evidence import with_words
+from puarena.report.problems import PROBLEM, Problem, read_all
+from puarena.report.statistics.draws import problem_means
+from puarena.report.statistics.ranking import ranks
+from puarena.report.statistics.results import DRAWS, Standings
+from puarena.report.statistics.scores import scores_of
+from puarena.report.statistics.standing import standings
+from puarena.report.statistics.text import place, places, verdict
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FEWER = 2000  # draws for a choice of some of the problems; for all of them there are as many as in ``stats``
+VIEWS = 40  # choices of problems; those of fewer filters come first
+
+
+def choices(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
+    """The sets of problems that filters can choose, by their numbers: all of them, then by ever more filters."""
+    values = [list(dict.fromkeys(str(getattr(problem, name)) for problem in problems)) for name in PROBLEM]
+    filters = product(*([None, *(known if len(known) > 1 else [])] for known in values))
+    found: dict[tuple[int, ...], None] = {}
+    for chosen in sorted(filters, key=lambda given: sum(value is not None for value in given)):
+        fits = [
+            all(value in (None, str(getattr(problem, name))) for name, value in zip(PROBLEM, chosen, strict=True))
+            for problem in problems
+        ]
+        found.setdefault(tuple(i for i, fit in enumerate(fits) if fit))
+    return [chosen for chosen in found if chosen][:VIEWS]
+
+
+def views(
+    selection: DataFrame, problems: Sequence[Problem], labels: Mapping[str, int], metrics: Sequence[str],
+    criteria: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
+    """By problems (``0,1``), metric and criterion: the verdict, and a line of numbers and texts per method."""
+    frame = with_words(selection)
+    names = dict(zip(read_all(Problem, frame), frame["problem"], strict=True))
+    listed = choices(problems)
+    notes: dict[str, int] = {}  # by number: most choices share one
+    result: dict[str, Any] = {",".join(map(str, chosen)): {} for chosen in listed}
+    for metric, criterion in product(metrics, criteria):
+        given = scores_of(frame, metric, criterion)
+        everyone = _everyone(frame, metric, criterion)
+        for chosen, view in zip(listed, result.values(), strict=True):
+            wanted = [names[problems[i]] for i in chosen if problems[i] in names]
+            splits = given.splits[given.splits.index.get_level_values(0).isin(wanted)].dropna(axis=1, how="all")
+            found = standings(
+                splits, given.datasets, METRICS[metric].higher, count=DRAWS if len(chosen) == len(problems) else FEWER
+            )
+            view[f"{metric}.{criterion}"] = _view(found, splits, everyone.reindex(wanted), labels, metric)
+            notes[found.note] = notes.get(found.note, len(notes))
+            view[f"{metric}.{criterion}"]["note"] = notes[found.note]
+    return {"views": result, "notes": list(notes)}
+
+
+def _everyone(frame: DataFrame, metric: str, criterion: str) -> DataFrame:
+    """Means of all methods, also of those that frame the table, a line per problem."""
+    record = METRICS[metric]
+    chosen = frame[frame["criterion"] == criterion]
+    values = chosen.assign(score=record.factor * chosen[record.column].astype(float))
+    table: DataFrame = values.groupby(["problem", "method"])["score"].mean().unstack("method")
+    return table
+
+
+def _view(
+    found: Standings, splits: DataFrame, everyone: DataFrame, labels: Mapping[str, int], metric: str
+) -> dict[str, Any]:
+    """What the page shows of one choice of problems."""
+    record = METRICS[metric]
+    digits = record.decimals + 1  # enough to draw with; texts say the numbers
+    means = everyone.dropna(axis=1).mean() if len(everyone) else everyone.mean()
+    rows: dict[int, list[Any]] = {
+        labels[str(name)]: [round(float(mean), digits), f"{mean:.{record.decimals}f}"] for name, mean in means.items()
+    }
+    competing = problem_means(splits)[[item.algorithm for item in found.items]]
+    mean_rank = ranks(competing, record.higher).mean()
+    all_ranks = [item.rank for item in found.items]
+    for item in found.items:
+        own = [f"{mean_rank[item.algorithm]:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
+        rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, digits), round(item.high, digits)]
+    best = labels[found.items[0].algorithm] if found.items else -1
+    return {"verdict": verdict(found, metric), "unit": found.unit, "best": best, "rows": rows}

@@ -1,0 +1,363 @@
+"""Published results: reading them by name, one's own rows among them, submissions, the site, rerunning a row."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+import puarena
+from puarena.bench import suites
+from puarena.bench.spec import ProblemSpec, Spec
+from puarena.cli import app
+from puarena.community import checks
+from puarena.community.checks import check
+from puarena.community.protocol import command_of, suite_of
+from puarena.community.submit import check_submission
+from puarena.errors import UserError
+from puarena.report.compare import read_published
+from puarena.report.export import export
+from puarena.store import Folder, open_store, published
+
+TINY = Spec(
+    name="tiny", problems=[ProblemSpec(dataset="digits")], algorithms=("nnpu", "vpu"), splits=2, configs=1, steps=20,
+    record_every=10,
+)  # fmt: skip
+PLUGIN = '''
+from puarena.algorithms import Algorithm
+from puarena.algorithms.core.losses import logistic
+
+
+class Mine(Algorithm):
+    """The labeled against the unlabeled, the latter with half the weight."""
+
+    name, title, paper = "mine", "Mine", "none"
+    needs_prior = False
+
+    def objective(self, f_p, f_u):
+        return logistic(f_p, +1).mean(-1) + 0.5 * logistic(f_u, -1).mean(-1)
+'''
+
+
+def call(*args: object):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def fails(*args: object) -> str:
+    """Run a command that must end in one sentence and exit code 2."""
+    result = call(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny():
+    """A suite of two methods that takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suites, "_SUITES", [*suites._SUITES, TINY])
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Results of the tiny suite."""
+    out = tmp_path_factory.mktemp("made") / "results"
+    assert not puarena.run("tiny", out, device="cpu", workers=1).failures
+    return out
+
+
+@pytest.fixture
+def shelf(made, tmp_path, monkeypatch):
+    """A folder of published results in place of the package's, with the tiny suite in it."""
+    monkeypatch.setattr(published, "folder", lambda: tmp_path / "shelf")
+    done = call("publish", made, "--out", tmp_path / "shelf", "--commit", "abc", "--machine", "a desk", "--wall", "2")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "shelf"
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    """Results that a test may spoil."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def rewrite(folder: Path, change: str) -> None:
+    """Change values of the first shard with SQL, and keep its marks."""
+    file = sorted(folder.glob("shards/*.parquet"))[0]
+    store = Folder(folder)
+    frame = duckdb.sql(f"SELECT * REPLACE ({change}) FROM read_parquet('{file}')").df()
+    store.write_shard(file.stem, frame)
+
+
+# -- what comes with the package -------------------------------------------------------------------------------------
+
+
+def test_the_package_brings_the_tables_of_both_profiles():
+    for name in published.listed():
+        store = open_store(f"published:{name}")
+        file = published.find(f"published:{name}")
+        card = published.read_card(file)
+        assert card["runs"]["done"] == len(store.done_runs())
+        assert card["spec_hash"] == store.spec_hash
+        assert {"command", "version", "commit", "machine", "published", "wall_seconds", "torch"} <= set(card)
+        cells = read_published(file.with_suffix(".csv"))
+        assert {key[0].case for key in cells} == {1, 2}
+    assert published.find("published:tabular") == published.find("published:tabular-definition")
+    assert puarena.load("published:tabular").count("*").fetchall()[0][0] > 3000
+    assert sum(f.stat().st_size for f in published.folder().rglob("*") if f.is_file()) < 5_000_000
+
+
+def test_the_wheel_takes_the_results_along():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert '[tool.hatch.build.targets.wheel.force-include]\n"results" = "puarena/results"' in text
+
+
+def test_a_name_that_is_not_published():
+    assert "did you mean 'tabular-definition'" in fails("report", "published:tabular-definitoin")
+
+
+# -- publish ---------------------------------------------------------------------------------------------------------
+
+
+def test_publish(shelf, made):
+    card = json.loads((shelf / "tiny-definition.json").read_text())
+    assert (card["commit"], card["machine"], card["wall_seconds"]) == ("abc", "a desk", 2)
+    assert card["command"] == "puarena run tiny --out RESULTS"
+    assert card["runs"] == {"planned": 4, "done": 4, "diverged": 0, "failed": 0, "missing": 0}
+    assert card["missing"] == []
+    rows = list(csv.DictReader((shelf / "tiny-definition.csv").open()))
+    heads = ["dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error"]
+    assert list(rows[0])[:8] == heads
+    assert len(rows) == 2 * 5 * 3  # methods, metrics, criteria
+    assert {row["algorithm"] for row in rows} == {"nnPU", "VPU"}
+    own = puarena.table(made, metrics=["accuracy"], criteria=["oa"])[0]
+    mean = next(row.cells[0].mean for row in own.rows if row.algorithm == "vpu")
+    line = next(r for r in rows if (r["algorithm"], r["test_metric"], r["criterion"]) == ("VPU", "accuracy", "oa"))
+    assert float(line["mean"]) == pytest.approx(mean, abs=0.006)
+    assert (
+        puarena.load("published:tiny").count("*").fetchall()[0][0]
+        == puarena.load(shelf / "tiny-definition.parquet").count("*").fetchall()[0][0]
+    )
+    for command in ("report", "stats", "status"):
+        assert call(command, "published:tiny").exit_code == 0
+    agreement = call("compare", "published:tiny", "--published", shelf / "tiny-definition.csv")
+    assert "18 of 18 cells (100.0%; Accuracy, AUC, F1) lie within 2 points" in agreement.output
+
+
+def test_numbers_of_a_version_are_frozen(shelf, made):
+    assert "are frozen" in fails("publish", made, "--out", shelf)
+    card = shelf / "tiny-definition.json"
+    card.write_text(card.read_text().replace('"version": "0.', '"version": "0.1'))
+    before = (shelf / "tiny-definition.csv").read_text()
+    assert call("publish", made, "--out", shelf).exit_code == 0
+    (older,) = shelf.glob("0.1*")
+    assert (older / "tiny-definition.csv").read_text() == before
+    assert f"{older.name}/tiny-definition" in published.listed()
+
+
+def test_incomplete_results_are_published_only_if_told(copy, tmp_path):
+    sorted(copy.glob("shards/*"))[0].unlink()
+    assert "is incomplete" in fails("publish", copy, "--out", tmp_path / "out")
+    assert call("publish", copy, "--out", tmp_path / "out", "--partial").exit_code == 0
+    card = json.loads((tmp_path / "out" / "tiny-definition.json").read_text())
+    assert len(card["missing"]) == 1
+    assert "2 of 2 runs" in card["missing"][0]
+
+
+# -- one's own rows among published ones -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """A method of one's own in the tiny suite."""
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "mine.py").write_text(PLUGIN)
+    spec = TINY.override(algorithms=["mine", "vpu"], plugins=[str(folder / "mine.py")])
+    assert not puarena.run(spec, folder / "results", device="cpu", workers=1).failures
+    return folder / "results"
+
+
+def test_own_rows_among_published_ones(shelf, mine, tmp_path):
+    page = tmp_path / "page.html"
+    done = call("report", mine, "--with", "published:tiny", "--csv", tmp_path / "t.csv", "--html", page)
+    assert done.exit_code == 0, done.output
+    assert "protocol" not in done.stderr
+    assert "Both have vpu: shown are those of results" in done.stderr
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert {row["algorithm"] for row in rows} == {"mine", "nnpu", "vpu"}
+    assert {row["n"] for row in rows} == {"2"}  # nothing was averaged over both experiments
+    assert "Rows of results: mine, vpu" in page.read_text()
+    assert "tiny-definition" in page.read_text()
+
+
+def test_another_protocol_is_named_first(shelf, tmp_path):
+    puarena.run(TINY.override(algorithms=["upu"], steps=10, splits=1), tmp_path / "short", device="cpu", workers=1)
+    done = call("report", tmp_path / "short", "--with", "published:tiny")
+    first = done.stderr.splitlines()[0]
+    assert "tiny-definition was run under another protocol than short" in first
+    assert "steps: 10 and 20; splits: 1 and 2" in first
+    assert "another protocol" in " ".join(done.stdout.split())  # under the table, too
+    puarena.run(TINY.override(cases=[2], algorithms=["upu"]), tmp_path / "other", device="cpu", workers=1)
+    assert "none of the problems" in fails("report", tmp_path / "other", "--with", "published:tiny")
+
+
+# -- submissions -----------------------------------------------------------------------------------------------------
+
+WHO = ("--name", "My method", "--code", "https://example.org/mine")
+
+
+def test_submit_and_site(shelf, mine, tmp_path):
+    folder = shelf / "community" / "my-method"
+    done = call("submit", mine, *WHO, "--out", folder)
+    assert done.exit_code == 0, done.output
+    assert "open a pull request" in done.stdout
+    assert "ok: mine: learns" in done.stderr
+    assert {f.name for f in folder.iterdir()} == {"card.json", "mine.py", "results.csv", "spec.yaml", "summary.parquet"}
+    assert sum(f.stat().st_size for f in folder.iterdir()) < 1_000_000
+    card = check_submission(folder)
+    assert (card["name"], card["suite"], card["runs"]) == ("My method", "tiny", 4)
+    for file in folder.iterdir():
+        assert str(tmp_path) not in file.read_bytes().decode(errors="ignore")  # no folder of this machine
+
+    built = call("site", shelf, "--out", tmp_path / "site")
+    assert built.exit_code == 0, built.output
+    names = {str(f.relative_to(tmp_path / "site")) for f in (tmp_path / "site").rglob("*.*") if f.is_file()}
+    version = ".".join(puarena.__version__.split(".")[:2])
+    assert names >= {"index.html", "tiny-definition.csv", "tiny-definition.html", f"{version}/tiny-definition.csv"}
+    assert "My method" in (tmp_path / "site" / "index.html").read_text()
+    theirs = list(csv.DictReader((tmp_path / "site" / version / "tiny-definition-community.csv").open()))
+    assert {(row["algorithm"], row["submission"]) for row in theirs} == {("Mine", "My method"), ("VPU", "My method")}
+    assert (tmp_path / "site" / "tiny-definition.csv").read_text() == (shelf / "tiny-definition.csv").read_text()
+
+    rerun = call("reproduce", folder / "summary.parquet", "mine", "--split", "1", "--device", "cpu")
+    assert rerun.exit_code == 0, rerun.output
+    assert "The same to the last bit: 1 run of mine" in rerun.stdout
+
+    numbers = folder / "results.csv"
+    numbers.write_text(numbers.read_text().replace("Mine", "Best"), encoding="utf-8")
+    (folder / "results.csv").open("a").write("\n")
+    assert "was edited after its card was written" in call("site", shelf, "--out", tmp_path / "site").stderr
+
+
+def test_what_is_submitted_needs_a_name_and_an_address(made, tmp_path):
+    assert "--code takes the address" in fails("submit", made, "--name", "x", "--code", "mine.py")
+    assert "--name needs" in fails("submit", made, "--name", " ", "--code", "https://example.org")
+    export(made, tmp_path / "s.parquet")
+    assert "is a summary; submit the results folder" in fails("submit", tmp_path / "s.parquet", *WHO)
+
+
+def test_an_incomplete_submission_is_refused(copy, tmp_path):
+    sorted(copy.glob("shards/*"))[0].unlink()
+    assert "it is incomplete, 2 of 4 runs are missing" in fails("submit", copy, *WHO, "--out", tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ("val_pa + 0.01 AS val_pa", "PA is not what its counts give"),
+        ("least(test_f1 + 0.01, 1) AS test_f1", "F1 is not that of its precision and recall"),
+        (
+            "CASE WHEN step = 20 THEN test_accuracy + 0.01 ELSE test_accuracy END AS test_accuracy",
+            "accuracy, precision",
+        ),
+        ("seed + 1 AS seed", "does not have the seed that was planned"),
+        ("lr * 2 AS lr", "does not have the lr that was planned"),
+        ("replace(hyper, '0.9', '0.8') AS hyper", "does not have the hyperparameters that were planned"),
+        ("step + 1 AS step", "records up to step 21"),
+        ("replace(version, '0.', '9.') AS version", "has results of puarena 9."),
+    ],
+)
+def test_an_edited_submission_is_refused(copy, tmp_path, change, words):
+    rewrite(copy, change)
+    assert words in fails("submit", copy, *WHO, "--out", tmp_path / "s")
+
+
+def test_an_edited_spec_is_refused(copy):
+    file = copy / "spec.json"
+    file.write_text(file.read_text().replace('"steps": 20', '"steps": 30'))
+    assert "was edited since" in fails("submit", copy, *WHO)
+
+
+def test_another_spec_is_refused(tmp_path):
+    for changes, words in (
+        ({"steps": 10}, "steps is 10, and 20 in the suite"),
+        ({"splits": 1}, "splits is 1, and 2 in the suite"),
+        ({"seed": 3}, "seed is 3"),
+        ({"cases": [2]}, "it lacks digits case 1"),
+        ({"hyper": {"*": {"lr": 0.1}}}, "it fixes other hyperparameters"),
+    ):
+        with pytest.raises(UserError, match="is not the suite 'tiny'") as error:
+            suite_of(TINY.override(**changes))
+        assert words in str(error.value)
+        assert "puarena run tiny --algorithms nnpu,vpu" in str(error.value)
+    assert suite_of(TINY.override(algorithms=["upu"]).resolve())[0] == "tiny"
+    assert suite_of(suites.get("tabular").override(profile="released").resolve())[0] == "tabular"
+
+
+def test_a_plugin_that_breaks_the_contract_is_refused(mine, monkeypatch):
+    def broken(names, device="cpu"):
+        return iter([(names[0], "repeats", "it does not")]) if names else iter(())
+
+    monkeypatch.setattr("puarena.contract.check_all", broken)
+    assert "mine breaks the contract of the benchmark (repeats: it does not)" in fails("submit", mine, *WHO)
+
+
+def test_good_results_pass(made):
+    checked = check(open_store(made))
+    assert (checked.runs, checked.devices) == (4, ("cpu",))
+    assert set(checks.facts(next(iter(puarena_plan())))) > {"seed", "lr", "dataset", "prior"}
+
+
+def puarena_plan():
+    from puarena.bench.plan import make_plan
+
+    return make_plan(TINY).runs
+
+
+def test_commands():
+    assert command_of(suites.get("tabular")) == "puarena run tabular"
+    assert command_of(suites.get("tabular").override(profile="released").resolve()) == (
+        "puarena run tabular --profile released"
+    )
+    more = suites.get("tabular").override(algorithms=["all", "cvir-c"])
+    assert command_of(more.resolve()) == "puarena run tabular --algorithms all,cvir-c"
+    changed = suites.get("tabular").override(splits=10, datasets=["usps"], cases=[1], algorithms=["upu"])
+    assert command_of(changed.resolve()) == (
+        "puarena run tabular --splits 10 --datasets usps --cases 1 --algorithms upu"
+    )
+    assert command_of(TINY.override(hyper={"*": {"lr": 0.5}})) is None
+
+
+# -- reproduce -------------------------------------------------------------------------------------------------------
+
+
+def test_reproduce(shelf):
+    done = call("reproduce", "published:tiny", "vpu", "--dataset", "digits", "--case", "1", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    assert "The same to the last bit: 2 runs of vpu" in done.stdout
+    assert done.stdout.count("published") == 9 + 1  # cells and verdict
+    assert "unknown row 'vpux'" in fails("reproduce", "published:tiny", "vpux")
+    assert "unknown dataset" in fails("reproduce", "published:tiny", "vpu", "--dataset", "usps")
+    assert "there is no split 5" in fails("reproduce", "published:tiny", "vpu", "--split", 5)
+
+
+def test_a_row_that_comes_out_otherwise(copy, tmp_path):
+    for change, words, code in (
+        ("test_accuracy - 0.5 AS test_accuracy", "Not the same: 3 of 9 cells are outside", 1),
+        ("test_accuracy - 0.001 AS test_accuracy", "The same to tolerance: all 9 cells", 0),
+    ):
+        rewrite(copy, change)
+        (algorithm,) = duckdb.sql(f"SELECT DISTINCT algorithm FROM '{sorted(copy.glob('shards/*'))[0]}'").fetchall()[0]
+        done = call("reproduce", copy, algorithm, "--device", "cpu")
+        assert done.exit_code == code, done.output
+        assert words in done.stdout
+        assert "tolerance: 2 points, or 3 combined standard errors" in done.stdout
+        rewrite(copy, "test_accuracy + 0.5 AS test_accuracy")
