@@ -160,7 +160,7 @@ def test_truth_values_as_labels(folder):
         ({"file": None}, "`file` is wrong"),
         ({"file": "absent.csv"}, r"absent\.csv' does not exist"),
         ({"test": "absent.csv"}, r"absent\.csv' does not exist"),
-        ({"file": "own.yaml"}, r"neither a \.csv, a \.parquet nor a \.npz"),
+        ({"file": "own.yaml"}, r"no \.csv, \.parquet, \.arff, \.dat or \.npz"),
         ({"label": "lft"}, "there is no column 'lft'; did you mean 'left'"),
         ({"features": ["agee"]}, "there is no column 'agee'; did you mean 'age'"),
         ({"features": ["age", "left"]}, "'left' is the label"),

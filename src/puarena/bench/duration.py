@@ -96,7 +96,8 @@ def shape_of(plan: Plan, fleet: FleetSpec) -> Shape:
     """Sizes of a fleet's data, from what is known of the dataset without reading it."""
     first = fleet.first
     info = data.info(plan.sources[first.problem.dataset])
-    n = data.sizes(info.size, first.problem.rate, first.problem.prior or info.default_prior, info.default_prior)
+    prior = info.prior_of(first.problem.case)
+    n = first.problem.sizes(info.size, first.problem.prior or prior, prior)
     test = round(info.examples * (info.test_fraction or 0.2))
     how = first.batch_size, first.network, first.precision, first.views
     return Shape(tuple(info.shape), n.n_p, n.n_u, test, *how, info.stored)

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 from puarena import catalogue, data, networks, plugins
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
+from puarena.bench.natural_priors import with_natural_priors
 from puarena.bench.problems import PROBLEM_LISTS, is_path
 from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, Spec
@@ -130,10 +132,11 @@ class Plan:
         return [run.run_id for run in self.runs]
 
 
-def make_plan(spec: Spec) -> Plan:
-    """Expand a spec into its runs; combinations that make no sense are left out with a note."""
+def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
+    """Expand a spec into its runs, senseless ones left out with a note; ``folder`` has the datasets' files, if needed."""
     spec = spec.resolve()
     _check_count(spec)
+    spec = with_natural_priors(spec, folder)
     runs: dict[str, RunSpec] = {}
     skipped: dict[str, None] = {}
     sources: dict[str, str] = {}
@@ -153,8 +156,9 @@ def make_plan(spec: Spec) -> Plan:
         lists = (cases, part.settings, part.rates, part.priors, part.labelling)
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
-            problem = Problem(info.name, case, setting, rate, known, mechanism)
-            _check_prior(problem, rate, known)
+            problem = Problem(info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled)
+            if part.labeled is None:
+                _check_prior(problem, rate, known)
             for algorithm in spec.algorithms:
                 if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:
                     skipped[algorithm] = None
@@ -213,7 +217,7 @@ def _check_prior(problem: Problem, rate: float, prior: float) -> None:
 
 def _prior(dataset: str, case: int) -> float:
     """The prior a problem has when the spec names none: naming it must not make another run."""
-    return data.load(dataset).prior_of(case) if is_path(dataset) else data.info(dataset).default_prior
+    return (data.load(dataset) if is_path(dataset) else data.info(dataset)).prior_of(case)
 
 
 def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
@@ -286,7 +290,8 @@ def group(runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
         case = problem.case if labelling.get(problem.setting).may_lack else 0
         network = run.batch_size, run.network, run.precision, run.optimiser
         shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
-        key = (method, problem.dataset, problem.setting, problem.rate, problem.prior, case, *shape)
+        sizes = problem.rate, problem.prior, problem.labeled, problem.unlabeled
+        key = (method, problem.dataset, problem.setting, *sizes, case, *shape)
         alike.setdefault(key, []).append(run)
     fleets = []
     for members in alike.values():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from puarena.data import labelling as ways
+from puarena.data.problem import sizes_given
 from puarena.errors import UserError
 
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
+PROBLEM_SIZES = ("labeled", "unlabeled")
 
 
 class ProblemSpec(BaseModel):
@@ -27,6 +29,17 @@ class ProblemSpec(BaseModel):
     rates: tuple[float, ...] = Field(default=(0.3,), description="share of labeled positives among all training points")
     priors: tuple[float | None, ...] = Field(default=(None,), description="class priors; null = the dataset's own")
     labelling: tuple[str, ...] = Field(default=(ways.SCAR,), description="who among the positives is labeled")
+
+    labeled: int | None = Field(default=None, description="labeled positives, with `unlabeled` in place of rates")
+    unlabeled: int | None = Field(default=None, description="unlabeled examples, with `labeled` in place of rates")
+
+    @model_validator(mode="after")
+    def _sizes_or_rates(self) -> ProblemSpec:
+        if self.labeled is not None or self.unlabeled is not None:
+            sizes_given(self.labeled, self.unlabeled)
+            if self.rates != (0.3,):
+                raise ValueError("give either rates or the sizes `labeled` and `unlabeled`, and not both")
+        return self
 
     @field_validator(*PROBLEM_LISTS, mode="before")
     @classmethod
@@ -88,5 +101,6 @@ def with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...])
     for problem in problems:
         values = tuple(v for v in getattr(problem, field) if v in given) if present >= set(given) else given
         if values:
-            changed.append(problem.model_copy(update={field: values}))
+            sizes = dict.fromkeys(PROBLEM_SIZES if field == "rates" else ())  # a rate takes their place
+            changed.append(problem.model_copy(update={field: values, **sizes}))
     return list(dict.fromkeys(changed))

@@ -97,7 +97,7 @@ def run(
         raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
     if not checkpoint_every >= 0:
         raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
-    plan = make_plan(suites.load(spec))
+    plan = make_plan(suites.load(spec), data)
     source = DataSource(plan, data)
     source.check()
     revisions = source.revisions()

@@ -21,7 +21,8 @@ from puarena.errors import UserError, nearest, unknown
 from puarena.store.identity import canonical, digest
 from puarena.yaml_files import read_yaml
 
-ALL = "all"  # the algorithm list of a suite: every built-in one, and those of the plugin files named in the spec
+ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec
+ALL_KNOWN = "all-known"  # every registered method in the form of its definition, classics included
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
 FULL_PRECISION: Final = "float32"
 PROTOCOL: Final = "protocol"  # the same optimiser for all
@@ -36,7 +37,7 @@ class Spec(BaseModel):
     title: str = Field(default="", description="a heading for the report")
     description: str = Field(default="", description="what it is, in a sentence")
     problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
-    algorithms: tuple[str, ...] = Field(default=(ALL,), description="names of algorithms, or all", min_length=1)
+    algorithms: tuple[str, ...] = Field(default=(ALL,), description="names, or all, or all-known", min_length=1)
     splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
     configs: int = Field(default=10, ge=1, description="hyperparameter configurations per run; number 0 is the default")
     draws: Literal["shared", "per-split"] | None = Field(
@@ -173,7 +174,7 @@ class Spec(BaseModel):
         added = [str(plugin) for plugin in plugins]
         if algorithms is not None:
             changes["algorithms"] = tuple(listed(algorithms))
-        elif added and ALL not in self.algorithms:
+        elif added and not {ALL, ALL_KNOWN} & set(self.algorithms):
             changes["algorithms"] = (*self.algorithms, *plugin_names(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
@@ -201,9 +202,9 @@ class Spec(BaseModel):
         profile = PROFILES[self.profile]
         own = plugin_names(self.plugins)
         paper = [name for name in catalogue.names("puarena") if catalogue.get(name).in_paper]
-        names: list[str] = []
-        for name in self.algorithms:
-            names += [*paper, *own] if name == ALL else [name]
+        known = [name for name, entry in catalogue.entries().items() if not entry.variant]
+        words = {ALL: [*paper, *own], ALL_KNOWN: known}
+        names = [name for word in self.algorithms for name in words.get(word, [word])]
         names = [catalogue.form(name, profile.variant) if profile.variant else name for name in names]
         for name in (*names, *self.hyper):
             fixed = self.hyper.get(name, {})
@@ -251,6 +252,8 @@ class Spec(BaseModel):
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
             if problem["labelling"] == [ways.SCAR]:  # as it was before there was a choice
                 del problem["labelling"]
+            if problem["labeled"] is None:
+                del problem["labeled"], problem["unlabeled"]
             if is_path(problem["dataset"]):
                 own = data.load(problem["dataset"])
                 problem["dataset"] = f"{own.name}:{own.revision}"

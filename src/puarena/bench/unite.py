@@ -9,7 +9,7 @@ from typing import Any
 
 from puarena import data, networks, plugins
 from puarena.bench.plan import group, make_plan, planned_runs
-from puarena.bench.problems import PROBLEM_LISTS, ProblemSpec, is_path
+from puarena.bench.problems import PROBLEM_LISTS, PROBLEM_SIZES, ProblemSpec, is_path
 from puarena.bench.spec import EVERY, FULL_PRECISION, Spec, plugin_names
 from puarena.errors import UserError
 from puarena.store import Store, Summary, ask
@@ -153,7 +153,8 @@ def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     for problem in problems:
         for i, other in enumerate(found):
             differing = [key for key in PROBLEM_LISTS if set(getattr(problem, key)) != set(getattr(other, key))]
-            if other.dataset == problem.dataset and len(differing) <= 1:
+            same = all(getattr(problem, key) == getattr(other, key) for key in ("dataset", *PROBLEM_SIZES))
+            if same and len(differing) <= 1:
                 lists = {key: tuple(dict.fromkeys(getattr(other, key) + getattr(problem, key))) for key in differing}
                 found[i] = other.model_copy(update=lists)
                 break

@@ -18,6 +18,7 @@ from puarena import fleet as engine
 from puarena.bench.classics import curves_of
 from puarena.bench.failures import Broken, Elsewhere, trouble_of
 from puarena.bench.plan import FleetSpec, RunSpec
+from puarena.bench.problems import PROBLEM_SIZES
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
 from puarena.bench.stop import Stopped
@@ -140,7 +141,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     entry = catalogue.get(run.algorithm)
     return {
         "run": run.run_id,
-        **asdict(run.problem),
+        **{name: value for name, value in asdict(run.problem).items() if name not in PROBLEM_SIZES},
         **{name: getattr(run, name) for name in CHOICES},
         **{name: getattr(entry, name) for name in FACTS},
         "prior_source": run.prior_source.removeprefix(ESTIMATE),

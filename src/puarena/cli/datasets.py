@@ -26,7 +26,7 @@ def data_list(names: Names = None, data: opt.Data = None) -> None:
         forms = [file.path.name for file in files if file.path and file.path.name != Path(file.file).name]
         found = f" (found: {', '.join(forms)})" if forms else ""  # another form than the published one
         count = f"{here} of {len(files)} files here" if files else "embedded"
-        typer.echo(f"{name:<12}{count:<22}{info.title}{found}")
+        typer.echo(f"{name:<28}{count:<22}{info.title}{found}")
 
 
 @data_app.command("fetch")
@@ -47,7 +47,7 @@ def data_verify(names: Names = None, data: opt.Data = None) -> None:
     bad: list[str] = []
     for name in names or room.names():
         for file in room.verify(name, data):
-            typer.echo(f"{name:<12}{file.status:<20}{file.path or file.file}")
+            typer.echo(f"{name:<28}{file.status:<20}{file.path or file.file}")
             if file.status == "wrong checksum" or (names and file.status == "missing"):
                 bad.append(f"'{file.path or file.file}' of {name}: {file.status}")
     if bad:

@@ -111,7 +111,7 @@ def predict(
     plugin: opt.Plugins = None,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is positive)."""
-    from puarena.data.own import suffix
+    from puarena.data.frames import suffix
 
     if suffix(out) not in ("csv", "parquet"):
         raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
@@ -148,7 +148,7 @@ def _prior(text: str) -> float | str:
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
-    from puarena.data.own import suffix
+    from puarena.data.frames import suffix
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ SettingName = Annotated[str, typer.Option(metavar="one-sample|two-sample", help=
 
 def read_table(file: Path) -> pd.DataFrame:
     """The table of a file."""
-    from puarena.data.own import read_frame, suffix
+    from puarena.data.frames import read_frame, suffix
 
     if not file.is_file():
         raise UserError(f"the file '{file}' does not exist")

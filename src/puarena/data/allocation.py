@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from puarena.data import labelling
-from puarena.data.counts import CLOSE, Counts, sizes
+from puarena.data.counts import CLOSE, Counts
 from puarena.data.dataset import Dataset, Flags
 from puarena.data.labelling import Demand
 from puarena.data.problem import Problem
@@ -24,6 +24,8 @@ class Allocation:
             if not total:
                 raise UserError(f"{self._where()}: the training pool has no {side}")
         self.base = float(self.positive.sum() / weights.sum())
+        # Two samples of given sizes may share examples: in the literature U is often the whole training set.
+        self.shared = problem.labeled is not None and not self.setting.one_sample
 
     def counts(self) -> tuple[Counts, Counts]:
         """Return the numbers for P and U by class."""
@@ -40,15 +42,16 @@ class Allocation:
         lack = self._lack(p, u)
         if lack.any():
             raise self._shortage(p, u, lack)
-        return np.minimum(p, self.available - u), u
+        return (p if self.shared else np.minimum(p, self.available - u)), u
 
     def _demand(self, size: int) -> Demand:
-        n = sizes(size, self.problem.rate, self.prior, self.base)
+        n = self.problem.sizes(size, self.prior, self.base)
         return Demand(n, self.problem.rate, self.prior, self.positive, self.negative)
 
     def _lack(self, p: Counts, u: Counts) -> Counts:
         """Missing examples by class; 0 where the shortfall is one the dataset tolerates."""
-        missing = np.maximum(p + u - self.available, 0)
+        needed = np.maximum(p, u) if self.shared else p + u
+        missing = np.maximum(needed - self.available, 0)
         tolerated = self.dataset.shortfall * p + CLOSE if self.setting.may_lack else np.zeros(len(p))
         return np.where(missing > tolerated, missing, 0)
 
@@ -56,12 +59,13 @@ class Allocation:
         worst = int(np.argmax(lack))
         others = int((lack > 0).sum()) - 1
         also = f" (and {others} more {'class is' if others == 1 else 'classes are'} short)" if others else ""
-        fitting = self._largest_size()
+        fitting = 0 if self.problem.labeled is not None else self._largest_size()
         hint = f"; a size of at most {fitting} instead of {self.dataset.size} would fit" if fitting else ""
+        remedy = "ask for fewer" if self.problem.labeled is not None else "use a lower rate or another prior"
         return UserError(
             f"{self._where()}: class '{self.dataset.class_names[worst]}' has {self.available[worst]} training examples "
             f"but {p[worst] + u[worst]} are needed ({u[worst]} unlabeled, {p[worst]} labeled), so {lack[worst]} are "
-            f"missing{also}{hint}; use a lower rate or another prior"
+            f"missing{also}{hint}; {remedy}"
         )
 
     def _largest_size(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from puarena.data import remote
 from puarena.data.views import Views
 from puarena.errors import UserError
 
@@ -31,7 +32,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file as published. A file whose checksum is unknown is never downloaded."""
+    """One file as published. A file whose checksum is unknown is never downloaded, unless it is kept with one."""
 
     name: str
     url: str
@@ -40,6 +41,7 @@ class DataFile:
     archive: Archive | None = None
     find: Callable[[Path], Path | None] | None = None  # where several forms will do: the one that a folder has
     others: Mapping[str, str] = field(default_factory=dict)  # name -> sha256 of other known forms
+    source: str = ""  # of a table: where it is fetched from, to be kept with the checksum it has then
 
     def inside(self, folder: Path) -> Path | None:
         """Return what ``folder`` has of this: the file, or another form of it; ``None`` if nothing."""
@@ -50,7 +52,7 @@ class DataFile:
 
     def checksum(self, path: Path) -> str | None:
         """Return the sha256 that ``path``, found by ``inside``, should have, if it is known."""
-        return self.others.get(path.name, self.sha256)
+        return self.others.get(path.name, self.sha256) or remote.record(path).get("sha256")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,7 @@ class DatasetInfo:
     citation: str = ""
     urls: tuple[str, ...] = ()
     files: tuple[DataFile, ...] = ()
+    files_of: str = ""  # the dataset whose files it is read from, where it has none of its own
     examples: int
     class_names: tuple[str, ...]
     shape: tuple[int, ...]  # of one example as networks see it
@@ -75,6 +78,7 @@ class DatasetInfo:
     stratify: bool = True
     balanced: bool = True
     default_prior: float = 0.5
+    case_priors: Mapping[int, float] = field(default_factory=dict)
     shortfall: float = 0.0
     stored: tuple[int, ...] | None = None  # of one stored example, where that is another
     views: Callable[[], Mapping[str, Views]] = dict  # by profile, "" for any other; called late: views need torch
@@ -86,6 +90,10 @@ class DatasetInfo:
     def class_count(self) -> int:
         """Number of original classes."""
         return len(self.class_names)
+
+    def prior_of(self, case: int) -> float:
+        """Return the class prior a problem has when it names none; that of unbalanced data depends on the rows."""
+        return self.case_priors.get(case, self.default_prior)
 
     def check_case(self, case: int) -> None:
         """Refuse a case that there is not."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from puarena.data import remote
 from puarena.data.dataset import Archive, DataFile, DatasetInfo
 from puarena.errors import UserError
 from puarena.files import written_aside
@@ -70,11 +71,22 @@ def locate(info: DatasetInfo, file: DataFile, folder: Path | None) -> Path:
     path = _present(info, file, folder)
     if path is None:
         return download(info, file, cache_folder())
-    expected = file.checksum(path)
+    remedy = f"run 'puarena data fetch {info.name}', or replace it by the file from {file.url}"
+    return _checked_file(path, file.checksum(path), remedy)
+
+
+def remote_table(source: str) -> Path:
+    """Return a verified copy of a table that a user's dataset names by its source, fetched if it is not kept yet."""
+    path = cache_folder() / "tables" / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', source)}.parquet"
+    if not path.is_file():
+        remote.keep(source, path)
+    return _checked_file(path, remote.record(path).get("sha256"), "it is fetched again")
+
+
+def _checked_file(path: Path, expected: str | None, remedy: str) -> Path:
     if expected is not None and (actual := sha256(path)) != expected:
         raise UserError(
-            f"{path} has the wrong checksum: expected sha256 {expected}, found {actual}; delete it and run "
-            f"'puarena data fetch {info.name}', or replace it by the file from {file.url}"
+            f"{path} has the wrong checksum: expected sha256 {expected}, found {actual}; delete it and {remedy}"
         )
     return path
 
@@ -122,6 +134,9 @@ def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
     target = root / info.name / file.name
     if file.archive is not None:
         _unpack(info, file.archive, root)
+    elif file.source:
+        forms = f"{info.name}.arff, .csv or .parquet"
+        remote.keep(file.source, target, f"name a folder that holds {forms} with {ENVIRONMENT} or --data")
     elif file.sha256 is None:
         raise UserError(
             f"no checksum of '{file.name}' is known, so it is not downloaded; get it from {file.url} yourself and name "

@@ -1,8 +1,8 @@
-"""A user's own table as a dataset: a CSV, Parquet or NPZ file and a few lines of YAML.
+"""A user's own table as a dataset: a file (CSV, Parquet, ARFF, KEEL's DAT, NPZ) and a few lines of YAML.
 
     name: churn                 # default: the name of the YAML file
-    file: churn.csv             # relative to the YAML file
-    label: left                 # column (NPZ: array, default "y")
+    file: churn.csv             # relative to the YAML file; or openml:ID, or hf:NAME@REVISION
+    label: left                 # column (NPZ: array, default "y"; openml: default the target OpenML names)
     positive: ["yes"]           # or cases: {1: [...], 2: [...]}
     features: [age, calls]      # default: all other columns (NPZ: array, default "X")
     test: 0.2                   # a random fraction per trial (class by class), or a file like `file`
@@ -10,6 +10,14 @@
     prior: 0.3                  # default: the fraction of positives in the training pool
     balanced: false             # true: the same number of every class
     standardize: true           # each feature to mean 0 and deviation 1
+    encode: false               # true: 0/1 columns for the values of text columns, the median for missing numbers
+
+Text is given as embeddings that were computed before: an array with a row for each row of the table.
+
+    file: reviews.csv           # has the labels
+    features: reviews.npy       # relative to the YAML file
+    model: all-MiniLM-L6-v2@c9745ed1   # the model that made them, and the hash (or revision) of its weights
+    sha256: 2c26b46b68ffc68f…   # of the array's file
 
 With a test file, mean and deviation are those of ``file``. With a test fraction the test part differs from trial to
 trial while the features are stored once, so they are those of the whole file: no label enters, only feature values.
@@ -17,8 +25,7 @@ trial while the features are stored once, so they are those of the whole file: n
 
 from __future__ import annotations
 
-import glob
-import warnings
+import re
 import zipfile
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +36,11 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from puarena.data.dataset import Dataset, DatasetInfo
-from puarena.data.packed import check_arrays, check_gzip
+from puarena.data.download import remote_table, sha256
+from puarena.data.frames import KINDS, encoded, label_text, numbers, read_frame, suffix
+from puarena.data.packed import check_arrays
 from puarena.data.pu import stratified_test_counts
+from puarena.data.remote import is_remote, record
 from puarena.errors import UserError, nearest, unknown
 from puarena.yaml_files import read_yaml
 
@@ -58,6 +68,9 @@ class OwnSpec(BaseModel):
     prior: Fraction | None = None
     balanced: bool = False
     standardize: bool = True
+    encode: bool = False
+    model: str | None = None
+    sha256: str | None = None
 
     @field_validator("positive", "features", mode="before")
     @classmethod
@@ -68,19 +81,43 @@ class OwnSpec(BaseModel):
 def load(path: Path) -> Dataset:
     """Read the dataset a YAML file describes; read again only if one of the files changed."""
     spec = read_spec(path)
-    files = [path, path.parent / spec.file, *([path.parent / spec.test] if isinstance(spec.test, str) else [])]
+    files = [path, _file(path, spec.file), *([_file(path, spec.test)] if isinstance(spec.test, str) else [])]
+    files += [embeddings] if (embeddings := _embeddings(path, spec)) else []
     for file in files:
         if "\0" in str(file) or not file.is_file():
             raise UserError(f"{path}: the file {str(file)!r} does not exist")
     return _load(path.resolve(), tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files))
 
 
+def _file(path: Path, text: str) -> Path:
+    """Return the file that a key of the YAML file names; a table from elsewhere is fetched."""
+    return remote_table(text) if is_remote(text) else path.parent / text
+
+
+def _embeddings(path: Path, spec: OwnSpec) -> Path | None:
+    """Return the array that stands for the features, if there is one."""
+    names = [name for name in spec.features or [] if name.endswith(".npy")]
+    if not names:
+        if spec.model or spec.sha256:
+            raise UserError(f"{path}: `model` and `sha256` describe embeddings; name their .npy file in `features`")
+        return None
+    if len(spec.features or []) > 1 or isinstance(spec.test, str):
+        raise UserError(f"{path}: embeddings are one .npy file for all rows, without a `test` file")
+    if not re.fullmatch(r"\S+@\w+", spec.model or "") or not re.fullmatch(r"[0-9a-f]{64}", spec.sha256 or ""):
+        raise UserError(
+            f"{path}: embeddings need `model: NAME@HASH` and `sha256` of '{names[0]}' (64 hexadecimal digits), but "
+            f"{spec.model!r} and {spec.sha256!r} were found"
+        )
+    return path.parent / names[0]
+
+
 def info(path: Path, dataset: Dataset) -> DatasetInfo:
     """Return the registry's kind of record for a user's own dataset."""
+    model = read_spec(path).model
     return DatasetInfo(
         name=dataset.name,
         title=dataset.name,
-        description=f"own data described by {path.name}",
+        description=f"own data described by {path.name}" + (f", embeddings of {model}" if model else ""),
         examples=len(dataset.classes),
         class_names=dataset.class_names,
         shape=dataset.features.shape[1:],
@@ -112,11 +149,11 @@ def read_spec(path: Path) -> OwnSpec:
 @lru_cache(maxsize=8)
 def _load(path: Path, stamps: tuple[tuple[int, int], ...]) -> Dataset:
     spec = read_spec(path)
-    columns, features, labels = _read_table(path, spec, path.parent / spec.file)
+    columns, features, labels = _read_table(path, spec, _file(path, spec.file))
     train = test = fraction = None
     pool_size = len(labels)
     if isinstance(spec.test, str):
-        test_columns, test_features, test_labels = _read_table(path, spec, path.parent / spec.test, columns)
+        test_columns, test_features, test_labels = _read_table(path, spec, _file(path, spec.test), columns)
         if test_columns != columns:
             raise UserError(f"{spec.test} has {len(test_columns)} features but {spec.file} has {len(columns)}")
         features, labels = np.concatenate([features, test_features]), labels + test_labels
@@ -173,7 +210,7 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
 
 def _as_in_file(value: Label, class_names: tuple[str, ...]) -> str:
     """A label of the YAML file as the table spells it: ``yes`` without quotes is a truth value in YAML."""
-    name = _label_text(value)
+    name = label_text(value)
     if isinstance(value, bool) and name not in class_names:
         meant = [label for label in class_names if label.lower() in TRUTH[value]]
         return meant[0] if len(meant) == 1 else name
@@ -195,12 +232,14 @@ def _read_table(
 ) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
     """Return the feature names, the features ``[n, columns]`` and the labels as text."""
     kind = suffix(file)
+    if (target := record(file).get("target")) and "label" not in spec.model_fields_set:
+        spec = spec.model_copy(update={"label": target})
     if kind == "npz":
         names, values, labels = _read_npz(spec, file)
-    elif kind in ("csv", "parquet"):
-        names, values, labels = _from_frame(spec, file, read_frame(file), columns)
+    elif kind in KINDS:
+        names, values, labels = _from_frame(path, spec, file, read_frame(file), columns)
     else:
-        raise UserError(f"{path}: '{file.name}' is neither a .csv, a .parquet nor a .npz file")
+        raise UserError(f"{path}: '{file.name}' is no .{', .'.join(KINDS)} or .npz file")
     if not labels:
         raise UserError(f"'{file}' has no rows")
     for bad, what in ((np.isnan(values), "missing (NaN)"), (np.isinf(values), "infinite")):
@@ -210,52 +249,13 @@ def _read_table(
     return names, values, labels
 
 
-def suffix(file: Path) -> str:
-    """Return what kind of file it is by its name: ``csv`` also for ``.csv.gz``."""
-    return file.name.lower().removesuffix(".gz").rpartition(".")[2]
-
-
-def read_frame(file: Path) -> pd.DataFrame:
-    """Read a CSV or Parquet file."""
-    return _read_parquet(file) if suffix(file) == "parquet" else _read_csv(file)
-
-
-def _read_csv(file: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row longer than the header
-            if file.name.lower().endswith(".gz"):
-                check_gzip(file)
-            frame = pd.read_csv(file, index_col=False, encoding="utf-8-sig", low_memory=False)
-    except UserError:
-        raise
-    except (Exception, RecursionError) as error:  # a damaged file can raise anything
-        raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
-    head = str(frame.columns[0])
-    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if len(frame.columns) == 1 and mark in head:
-            raise UserError(f"the columns of '{file}' are separated by {word}, not by commas; save it with commas")
-    return frame
-
-
-def _read_parquet(file: Path) -> pd.DataFrame:
-    import duckdb
-
-    try:
-        with duckdb.connect() as connection:
-            return connection.read_parquet(glob.escape(str(file))).df()
-    except Exception as error:  # a damaged file can raise anything
-        raise UserError(f"'{file}' cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from error
-
-
 def _from_frame(
-    spec: OwnSpec, file: Path, frame: pd.DataFrame, columns: list[str] | None
+    path: Path, spec: OwnSpec, file: Path, frame: pd.DataFrame, columns: list[str] | None
 ) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
     present = [str(column) for column in frame.columns]
-    names = columns or spec.features or [column for column in present if column != spec.label]
-    for column in (spec.label, *names):
+    stored = _embeddings(path, spec)
+    names = (columns if not spec.encode else None) or spec.features or [name for name in present if name != spec.label]
+    for column in (spec.label, *([] if stored else names)):
         if column not in present:
             raise UserError(f"{file}: there is no column '{column}'{nearest(column, present)}")
     if spec.label in names:
@@ -265,30 +265,32 @@ def _from_frame(
     missing = frame[spec.label].isna().to_numpy()
     if missing.any():
         raise UserError(f"{file}: the label '{spec.label}' is missing in data row {int(missing.argmax()) + 1}")
-    labels = [_label_text(value) for value in frame[spec.label].tolist()]
+    labels = [label_text(value) for value in frame[spec.label].tolist()]
+    if stored:
+        return *_stored(spec, stored, len(labels)), labels
+    if spec.encode:
+        table = encoded(file, frame, list(names))
+        if columns is not None:  # of the training file: a value that only the test file has is none of them
+            table = table.reindex(columns=columns, fill_value=0.0)
+        return list(table.columns), table.to_numpy(np.float64), labels
     return list(names), np.stack([numbers(file, name, frame[name]) for name in names], axis=1), labels
 
 
-def numbers(file: Path, name: str, column: pd.Series) -> npt.NDArray[np.float64]:
-    """Return a column as numbers, or say which value is none."""
-    import pandas as pd
-
-    if pd.api.types.is_complex_dtype(column.dtype):
-        raise UserError(f"{file}: column '{name}' holds complex numbers; split it into real ones")
-    if not pd.api.types.is_numeric_dtype(column.dtype):  # booleans count as numeric
-        text = column.astype("string")
-        parsed = pd.to_numeric(text, errors="coerce")
-        bad = (parsed.isna() & text.notna() & (text.str.lower() != "nan")).fillna(False).to_numpy(bool)
-        if bad.any():
-            row = int(bad.argmax())
-            if bad.mean() > 0.5:
-                raise UserError(
-                    f"{file}: column '{name}' is categorical ('{text.iloc[row]}' in data row {row + 1}) and only "
-                    "numbers can be features; encode it as numbers or list the other columns in `features`"
-                )
-            raise UserError(f"{file}: '{text.iloc[row]}' in column '{name}', data row {row + 1}, is not a number")
-        column = parsed
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+def _stored(spec: OwnSpec, file: Path, rows: int) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Return embeddings as features, once their file is the one that the YAML file describes."""
+    if (actual := sha256(file)) != spec.sha256:
+        raise UserError(
+            f"{file} has the wrong checksum: expected sha256 {spec.sha256}, found {actual}; compute it again with "
+            f"{spec.model}, or correct `sha256`"
+        )
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(f"'{file}' cannot be read as NPY: {error}") from error
+    shape: tuple[int, ...] = array.shape if isinstance(array, np.ndarray) and array.dtype.kind in "biuf" else ()
+    if len(shape) != 2 or shape[0] != rows:
+        raise UserError(f"{file} must hold numbers in {rows} rows, one for each row of {spec.file}")
+    return [f"embedding[{column}]" for column in range(array.shape[1])], array.astype(np.float64)
 
 
 def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
@@ -317,7 +319,7 @@ def _read_npz(spec: OwnSpec, file: Path) -> tuple[list[str], npt.NDArray[np.floa
     if y.dtype.kind == "f" and np.isnan(y).any():
         raise UserError(f"{file}: the label '{spec.label}' is missing in data row {int(np.isnan(y).argmax()) + 1}")
     x = x.reshape(len(x), -1).astype(np.float64)
-    return [f"{name}[{column}]" for column in range(x.shape[1])], x, [_label_text(value) for value in y.tolist()]
+    return [f"{name}[{column}]" for column in range(x.shape[1])], x, [label_text(value) for value in y.tolist()]
 
 
 def _scaled(
@@ -332,13 +334,6 @@ def _scaled(
         row, column = np.argwhere(~np.isfinite(features))[0]
         raise UserError(f"{spec.file}: the value of column '{columns[column]}' in data row {row + 1} is too large")
     return features
-
-
-def _label_text(value: object) -> str:
-    """One spelling for a label in YAML and in the table: 1 and 1.0 are ``1``."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def _class_names(labels: list[str]) -> tuple[str, ...]:

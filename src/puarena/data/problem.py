@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from puarena.data import labelling as ways
+from puarena.data.counts import Sizes, sizes
 from puarena.errors import UserError
+
+FEWEST = 10  # of which a tenth is held out
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,17 @@ class Problem:
     rate: float = 0.3  # labeled positives / all training examples
     prior: float | None = None
     labelling: str = ways.SCAR  # who among the positives is labeled
+    labeled: int | None = None  # sizes in place of a rate: both or neither; the rate is then theirs
+    unlabeled: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "setting", ways.get(self.setting).code)
         object.__setattr__(self, "labelling", ways.mechanism(self.labelling).text)
         if isinstance(self.case, bool) or not isinstance(self.case, int) or self.case < 1:
             raise UserError(f"the case must be a whole number from 1, but {self.case!r} was given")
+        if self.labeled is not None or self.unlabeled is not None:
+            labeled, unlabeled = sizes_given(self.labeled, self.unlabeled)
+            object.__setattr__(self, "rate", labeled / (labeled + unlabeled))
         object.__setattr__(self, "rate", _inside_unit("positive rate", self.rate))
         if self.prior is not None:
             object.__setattr__(self, "prior", _inside_unit("class prior", self.prior))
@@ -35,7 +43,26 @@ class Problem:
         content = asdict(self)
         if self.labelling == ways.SCAR:  # as it was before there was a choice
             del content["labelling"]
+        if self.labeled is None:
+            del content["labeled"], content["unlabeled"]
         return content
+
+    def sizes(self, size: int, prior: float, base: float) -> Sizes:
+        """Return how many examples a draw has: as given, or from a sample of ``size`` thinned from ``base``."""
+        if self.labeled is not None and self.unlabeled is not None:
+            return Sizes(self.labeled, self.unlabeled)
+        return sizes(size, self.rate, prior, base)
+
+
+def sizes_given(labeled: object, unlabeled: object) -> tuple[int, int]:
+    """Check sizes that stand in place of a rate."""
+    both = labeled, unlabeled
+    if any(isinstance(size, bool) or not isinstance(size, int) or size < FEWEST for size in both):
+        raise UserError(
+            f"`labeled` and `unlabeled` are whole numbers of at least {FEWEST} and go together, but "
+            f"{labeled!r} and {unlabeled!r} were given"
+        )
+    return cast(tuple[int, int], both)
 
 
 def _inside_unit(what: str, value: object) -> float:

@@ -103,6 +103,9 @@ def draw(dataset: Dataset, problem: Problem, trial: int, salt: str = "") -> tupl
         raise UserError(f"the test set of '{dataset.name}' case {problem.case} has no {side}, so nothing can be scored")
 
     drawn = Sizes(len(p), len(u))
+    if (shared := np.isin(u, p)).any():  # a held-out positive is held out in U, too: a tenth of both
+        held = np.isin(u, p[: drawn.val_p])
+        u = np.concatenate([u[held], u[~shared], u[shared & ~held]])
     rate = drawn.n_p / drawn.n
     data = PUData(
         p_train=p[drawn.val_p :],
@@ -152,6 +155,7 @@ def label_strength(t: npt.NDArray[np.float64], selected: Flags) -> float:
 def _generator(name: str, problem: Problem, prior: float, trial: int, salt: str) -> np.random.Generator:
     key = [name, problem.case, problem.setting, f"{problem.rate:.12g}", f"{prior:.12g}", int(trial), str(salt)]
     key += [] if problem.labelling == labelling.SCAR else [problem.labelling]
+    key += [] if problem.labeled is None else [problem.labeled, problem.unlabeled]
     digest = hashlib.sha256(json.dumps(key).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
 

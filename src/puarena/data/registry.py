@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from puarena.data import download, sets
 from puarena.data.dataset import Dataset, DatasetInfo
@@ -16,9 +16,11 @@ from puarena.errors import UserError, unknown
 
 
 class Reader(Protocol):
-    """What the file of a dataset must have."""
+    """What the file of a dataset must have, or each of its ``READERS`` where it has several."""
 
-    INFO: DatasetInfo
+    @property
+    def INFO(self) -> DatasetInfo:  # noqa: N802
+        """What is known of it without reading it."""
 
     def read(self, folder: Path | None) -> Dataset:
         """Read the dataset, its files taken from ``folder`` where that has them."""
@@ -34,9 +36,9 @@ class DecodedCache(Protocol):
 
 @cache
 def readers() -> dict[str, Reader]:
-    """Return the built-in datasets' modules by name."""
-    modules = [cast(Reader, module) for module in modules_of(sets)]
-    return {module.INFO.name: module for module in sorted(modules, key=lambda m: (m.INFO.order, m.INFO.name))}
+    """Return the built-in datasets' readers by name."""
+    found: list[Reader] = [reader for module in modules_of(sets) for reader in getattr(module, "READERS", (module,))]
+    return {reader.INFO.name: reader for reader in sorted(found, key=lambda r: (r.INFO.order, r.INFO.name))}
 
 
 def names() -> list[str]:
@@ -84,12 +86,12 @@ def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = N
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
     """Download what is missing of a dataset (into ``folder`` if one is given) and return its verified files."""
-    return download.fetch(_built_in(name).INFO, folder)
+    return download.fetch(_with_files(name), folder)
 
 
 def verify(name: str, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
     """Check every file of a dataset against its checksum, without downloading."""
-    return download.verify(_built_in(name).INFO, folder)
+    return download.verify(_with_files(name), folder)
 
 
 def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -101,6 +103,12 @@ def cache_file(name: str, folder: str | os.PathLike[str] | None = None) -> Path 
 @lru_cache(maxsize=8)
 def _load_built_in(name: str, folder: str | None, environment: tuple[str | None, ...]) -> Dataset:
     return readers()[name].read(named_folder(folder))
+
+
+def _with_files(name: str) -> DatasetInfo:
+    """Return the record that has the files a dataset is read from."""
+    info = _built_in(name).INFO
+    return _built_in(info.files_of).INFO if info.files_of else info
 
 
 def _built_in(name: str | os.PathLike[str]) -> Reader:

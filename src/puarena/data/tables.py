@@ -147,7 +147,7 @@ def _openml(number: str) -> pd.DataFrame:
 
 
 def _file(file: Path) -> pd.DataFrame:
-    from puarena.data.own import read_frame
+    from puarena.data.frames import read_frame
 
     if not file.is_file():
         raise UserError(f"the file '{file}' does not exist")

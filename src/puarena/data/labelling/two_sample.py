@@ -43,12 +43,13 @@ class TwoSample(Setting):
         return spread(demand.n.n_p, demand.positive), demand.mixture(demand.n.n_u)
 
     def candidates(self, part: Indices, p: int, u: int) -> Indices:
-        """Return the positives that are not in U."""
-        return np.concatenate([part[:p], part[p + u :]])
+        """Return the positives that are not in U; all of them where P and U share some."""
+        return part if p + u > len(part) else np.concatenate([part[:p], part[p + u :]])
 
     def unlabeled(self, part: Indices, p: int, u: int, labeled: Indices) -> Indices:
-        """Return the class's share of U, whoever is labeled."""
-        return part[p : p + u]
+        """Return the class's share of U, whoever is labeled; of those in P only as many as it cannot do without."""
+        start = min(p, len(part) - u)
+        return part[start : start + u]
 
 
 SETTING = TwoSample()

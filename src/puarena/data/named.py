@@ -1,0 +1,82 @@
+"""Tables people know by name: what differs between them in a few lines each (``sets/``), how they are read once here.
+
+A table is taken from a folder that has it (``NAME.parquet``, ``.arff``, ``.dat`` as KEEL writes it, or ``.csv``), from
+the cache, or from OpenML. Numbers are fed as they are; of a column of text each value becomes a 0/1 column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from puarena.data import frames
+from puarena.data.dataset import DataFile, Dataset, DatasetInfo, from_info
+from puarena.data.download import locate
+from puarena.data.pu import stratified_test_counts
+from puarena.data.standardised import Standardised
+from puarena.errors import UserError, unknown
+
+CLASS_COLUMN = "class", "income"  # what the column of labels is called, whatever the case; else it is the last
+
+
+@dataclass(frozen=True)
+class Table:
+    """A reader of one table, and of its form with standardised features."""
+
+    INFO: DatasetInfo
+    labels: Mapping[str, str] = field(default_factory=dict)  # spelling in files -> class, where that is another
+    categorical: bool = False  # is every column one, whatever it looks like?
+    scale: float = 1.0  # that numbers are divided by
+    test_rows: int = 0  # at the end of the file; else each trial has its own test part
+
+    @property
+    def both(self) -> tuple[Table | Standardised, ...]:
+        """The readers of the features as they are, and standardised."""
+        return self, Standardised(self)
+
+    def read(self, folder: Path | None) -> Dataset:
+        """Read the table; of one with natural class frequencies the size and the prior are those of its rows."""
+        info = self.INFO
+        path = locate(info, info.files[0], folder)
+        frame = frames.read_frame(path)
+        columns = [str(name) for name in frame.columns]
+        target = next((name for name in columns if name.strip(": ").lower() in CLASS_COLUMN), columns[-1])
+        names = [name for name in columns if name not in (target, "ID")]
+        values = frames.encoded(path, frame, names, self.categorical).to_numpy(np.float32) / np.float32(self.scale)
+        classes = self._classes(path, frame[target].tolist())
+        if self.test_rows:
+            first = len(classes) - self.test_rows
+            if first <= 0:
+                raise UserError(f"{path} has {len(classes)} rows, and the last {self.test_rows} should be the test set")
+            return from_info(info, values, classes, np.arange(first), np.arange(first, len(classes)))
+        dataset = from_info(info, values, classes)
+        count = len(info.class_names)
+        pool = np.bincount(classes, minlength=count) - stratified_test_counts(classes, count, info.test_fraction or 0.0)
+        priors = {case: float(pool[list(chosen)].sum() / pool.sum()) for case, chosen in info.cases.items()}
+        return replace(dataset, size=int(pool.sum()), default_prior=priors[min(priors)], case_priors=priors)
+
+    def _classes(self, path: Path, values: list[object]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        names = self.INFO.class_names
+        numbers = {name: number for number, name in enumerate(names)}
+        numbers |= {text: numbers[name] for text, name in self.labels.items()}
+        texts = [frames.label_text(value).strip().rstrip(".") for value in values]
+        for row, text in enumerate(texts, 1):
+            if text not in numbers:
+                raise UserError(f"{path}, data row {row}: {unknown('class', text, numbers)}")
+        return np.array([numbers[text] for text in texts], np.int64)
+
+
+def openml(name: str, number: int) -> DataFile:
+    """Return the file of a table of OpenML: kept with the checksum it had when it was first fetched."""
+    url = f"https://www.openml.org/d/{number}"
+    return DataFile(f"{name}.parquet", url, None, find=partial(_any_form, name), source=f"openml:{number}")
+
+
+def _any_form(name: str, folder: Path) -> Path | None:
+    forms = [folder / f"{name}.{kind}" for kind in ("parquet", "arff", "dat", "csv", "csv.gz")]
+    return next((form for form in forms if form.is_file()), None)
