@@ -133,7 +133,7 @@ class Plan:
 
 
 def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
-    """Expand a spec into its runs, senseless ones left out with a note; ``folder`` has the datasets' files, if needed."""
+    """Expand a spec into its runs, senseless ones left out with a note; ``folder`` has the datasets' files."""
     spec = spec.resolve()
     _check_count(spec)
     spec = with_natural_priors(spec, folder)
