@@ -88,11 +88,12 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     config = replace(config, batch_size=64, steps=600 if long else 300, warmup=100, record_every=50)
     setting = labelling.DEFAULT if entry.setting == "either" else entry.setting
     lrs = (3e-4, 3e-3, 3e-2, 3e-1)
+    usual = "batch-union" if entry.variant else "weighted"  # as its profile calibrates
     features, rows = [], []
     for i, prior in enumerate(PRIORS):  # one fleet: its cost is that of its steps, not of its runs
         x, of_prior = _rows(name, lrs, prior, setting=setting)
         features.append(x)
-        rows += [replace(row, data=_moved(row.data, i * len(x))) for row in of_prior]
+        rows += [replace(row, data=_moved(row.data, i * len(x)), calibration=usual) for row in of_prior]
     curves = fleet.train(rows, config, np.concatenate(features))
     auc, accuracy = (curves.values[c][curves.selectable] for c in ("test_auc", "test_accuracy"))
     for i, prior in enumerate(PRIORS):
