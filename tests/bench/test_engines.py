@@ -37,7 +37,7 @@ SPEC = Spec(
     record_every=10,
 )
 PLUGIN = """
-import ctypes, os, sys, time
+import ctypes, multiprocessing, os, sys, time
 from pathlib import Path
 from puarena.algorithms import Algorithm, logistic
 
@@ -45,7 +45,8 @@ class Bad(Algorithm):
     name, title, paper = "bad", "Bad", "a test"
 
     def objective(self, f_p, f_u):
-        {deed}
+        if multiprocessing.parent_process():  # it passes the check before the run, and breaks in a worker
+            {deed}
         return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
 """
 

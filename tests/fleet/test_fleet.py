@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from puarena import fleet
-from puarena.algorithms import Algorithm, Phase, Setup, Update, names
+from puarena.algorithms import Algorithm, Phase, Setup, Update, get, names
 from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.batches import Cycle
 from puarena.fleet.optim import RunSGD
@@ -146,13 +146,14 @@ def test_divergence_of_one_run_is_its_own():
         np.testing.assert_allclose(values[:, [0, 2]], clean.values[name][:, [0, 2]], rtol=1e-4, atol=1e-5)
 
 
-def test_true_labels_reach_the_oracle_frame_alone():
+def test_true_labels_reach_declared_frames_alone():
     x, data, hidden = toy()
     for name in names("puarena"):
         f = Fleet(rows(name, 2, data, hidden), CONFIG, x)
         stepper = Stepper(f, f.algorithm.phases[0], 0, 10)
         stepper.fill(0, 10)
-        assert (stepper._take().label_u is None) == (name != "pn-oracle")
+        assert (stepper._take().label_u is None) != get(name).supervised
+        assert not get(name).supervised or get(name).frame
 
 
 class _TwoStage(Algorithm):

@@ -21,6 +21,7 @@ from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.bench.problems import PROBLEM_SIZES
 from puarena.bench.resume import StateFile, StateFolder
 from puarena.bench.sources import DataSource
+from puarena.bench.spec import plugin_names
 from puarena.bench.stop import Stopped
 from puarena.bench.values import ESTIMATE
 from puarena.errors import UserError
@@ -50,7 +51,7 @@ class Job:
 
     def prepare(self) -> None:
         """Register plugins and load the data, in a process that begins with this job."""
-        self.source.plan.spec.resolve()
+        plugin_names(self.source.plan.spec.plugins)
         _ = self.source.datasets
 
     def work(self, fleet: FleetSpec, in_flight: int = 1) -> Work:
