@@ -51,8 +51,8 @@ class OneRun(nn.Module):
 class Passes:
     """Full passes over the training data through a loader."""
 
-    def __init__(self, p: Points, u: Points) -> None:
-        self.sets = {"p": p, "u": u}
+    def __init__(self, **sets: Points) -> None:
+        self.sets = sets
 
     def _all(self, network: nn.Module, name: str) -> Tensor:
         with torch.no_grad():
@@ -64,6 +64,12 @@ class Passes:
 
     def u(self, network: nn.Module) -> Tensor:
         return self._all(network, "u")
+
+    def val_p(self, network: nn.Module) -> Tensor:
+        return self._all(network, "val_p")
+
+    def val_u(self, network: nn.Module) -> Tensor:
+        return self._all(network, "val_u")
 
     def x_p(self, position: Tensor) -> Tensor:
         points = self.sets["p"]
@@ -128,7 +134,10 @@ def steps_per_second(
         forever(DataLoader(sets[key], batch_size=size, shuffle=True, drop_last=True))
         for key, size in (("p_train", setup.batch_p), ("u_train", setup.batch_u))
     ]
-    passes, seeds = Passes(sets["p_train"], sets["u_train"]), torch.tensor([7])
+    passes, seeds = (
+        Passes(p=sets["p_train"], u=sets["u_train"], val_p=sets["p_val"], val_u=sets["u_val"]),
+        torch.tensor([7]),
+    )
     phase, steps = algorithm.phases[-1], 20_000
     for earlier in algorithm.phases:  # every phase begins once; the last is the one that is timed
         algorithm.on_phase(earlier, passes)

@@ -23,6 +23,8 @@ from puarena.cli import app
 from puarena.data import Dataset, DatasetInfo, Views, registry
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
+from puarena.report.drawing import draw
+from puarena.report.evidence import evidence
 from puarena.report.figures import figures
 from results import records
 
@@ -287,6 +289,7 @@ def test_estimate_without_files(device, monkeypatch):
     """Speeds are stood in for: what is added up, and that a GPU gains nothing from residual fleets in flight."""
     monkeypatch.setattr(data, "load", lambda *given: pytest.fail("an estimate needs no files"))
     monkeypatch.setattr(duration, "choose_device", lambda name: name)
+    monkeypatch.setattr(duration, "check", lambda *given: None)  # it draws where the files are here
     probed = []
 
     def probe(shape, runs, device, budget):
@@ -333,7 +336,8 @@ def test_lists():
 
 def paper() -> pd.DataFrame:
     """Results on all four datasets: what was published, and the frames."""
-    theirs = {(k[0], k[5]): v[0] / 100 for k, v in read_published().items() if k[6:] == ("accuracy", "pa")}
+    published = {k: v for k, v in read_published().items() if k[3:] == ("accuracy", "pa")}
+    theirs = {(k[0].dataset, k[1] + "-c" * bool(k[2])): v[0] / 100 for k, v in published.items()}
     parts = []
     for dataset in ("letter", "imagenette", "usps", "cifar10"):
         means = {name: value for (d, name), value in theirs.items() if d == dataset}
@@ -358,23 +362,22 @@ def test_page_and_figures_of_four_datasets(tmp_path):
     write_page(source, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f"{name}, case 1" in text for name in ("cifar10", "imagenette", "letter", "usps"))
-    drawn = {figure.name: figure.chart is not None for figure in figures(source, ["accuracy"], ["pa"])}
+    read = evidence(source, ["accuracy"], ["pa"])
+    drawn = {d.figure.name: d.chart is not None for figure in figures() for d in draw(figure, read)}
     assert drawn["overall"]
     assert drawn["ranks"]
     assert drawn["learning-curves"]
 
 
 def test_label_shift_figure_of_images():
-    from puarena.report.charts import label_shift
-
-    from puarena.report.evidence import evidence
-
     parts = [
         records({"nnpu": 0.8, **({"nnpu-c": 0.9} if setting == "os" else {})}, dataset=name, setting=setting, rate=rate)
         for name in ("cifar10", "imagenette", "usps")
         for setting in ("os", "ts")
         for rate in (0.1, 0.5)
     ]
-    chart = label_shift(evidence(pd.concat(parts), ["pa"]).selection).to_dict()
+    read = evidence(pd.concat(parts), ["accuracy"], ["pa"])
+    (figure,) = [figure for figure in figures() if figure.name == "label-shift"]
+    chart = next(d.chart for d in draw(figure, read)).to_dict()
     drawn = pd.concat([pd.DataFrame(rows) for rows in chart["datasets"].values()])
     assert set(drawn["panel"]) == {f"nnpu: {name}, case 1" for name in ("cifar10", "imagenette", "usps")}

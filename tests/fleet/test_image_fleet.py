@@ -30,7 +30,7 @@ CONFIG = FleetConfig(
     strong=VIEWS.strong,
     evaluation=VIEWS.evaluation,
 )
-NAMES = [name for name in algorithms.names() if algorithms.get(name).origin != "classic"]
+NAMES = [name for name in algorithms.names() if not algorithms.get(name).cls.knows_propensity]
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,9 @@ def test_the_command(tmp_path):
     assert "largest stack against baseline" in result.stdout
 
 
-@pytest.mark.parametrize("name", [n for n in algorithms.names("puarena") if not algorithms.get(n).calibrated])
+@pytest.mark.parametrize(
+    "name", [n for n in algorithms.names("puarena") if not algorithms.get(n).calibrated and n != "sar-oracle"]
+)
 def test_the_baseline_trains_every_algorithm(name):
     x, rows = speed.synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
     rate = speed._baseline(BASELINE)(name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0)

@@ -194,7 +194,7 @@ def test_bad_files(csv, saved, tmp_path):
     assert "does not exist" in error("fit", "none.csv", "--label", "s", "--out", "m")
     (tmp_path / "t.txt").write_text("a")
     assert "neither a .csv nor a .parquet" in error("fit", "t.txt", "--label", "s", "--out", "m")
-    (tmp_path / "dates.csv").write_text("a,s\n2020-01-02,1\n2021-03-04,0\n")
+    (tmp_path / "dates.csv").write_text("a,s\n2020-01-02,1\n2020-01-03,1\n2021-03-04,0\n2021-03-05,0\n")
     assert "column 'a' holds dates" in error("fit", "dates.csv", "--label", "s", "--out", "m")
     assert "neither a .csv nor a .parquet" in error("priors", "estimate", "t.txt", "--label", "s")
     assert "is not a saved model" in error("predict", "nothing", csv, "--out", "o.csv")

@@ -171,7 +171,7 @@ def test_a_part_of_many_rows_is_enough():
 
 def test_a_two_sample_method_on_one_sample_data_warns():
     with pytest.warns(network_fit.SettingWarning, match="made for two samples and has no calibrated form"):
-        PUClassifier("cvir")._registered()
+        PUClassifier("pubn")._registered()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert PUClassifier("nnpu")._registered() == "nnpu-c"

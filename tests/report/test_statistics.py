@@ -273,7 +273,8 @@ def test_mistakes() -> None:
 
 def test_command(tmp_path: Any) -> None:
     store = Folder.create(tmp_path, {"name": "x"}, "abc")
-    parts = [curves("f", algorithm=a, dataset=f"d{i}") for i in range(6) for a in ("upu", "nnpu", "vpu")]
+    names = [(i, a) for i in range(6) for a in ("upu", "nnpu", "vpu")]
+    parts = [curves("f", algorithm=a, dataset=f"d{i}").assign(run=f"{a}{i}-" + curves("f")["run"]) for i, a in names]
     parts = [part.assign(test_accuracy=len(part["algorithm"].iloc[0]) / 10) for part in parts]
     store.write_shard("f", pd.concat(parts))
     done = CliRunner().invoke(app, ["stats", str(tmp_path), "--json", "--criterion", "pa"])

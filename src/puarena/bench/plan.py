@@ -157,7 +157,7 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
             problem = Problem(info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled)
-            if part.labeled is None:
+            if part.labeled is None and prior is not None:  # the protocol's own problems go up to it
                 _check_prior(problem, rate, known)
             for algorithm in spec.algorithms:
                 if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:

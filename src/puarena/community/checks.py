@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__, catalogue
 from puarena.bench.plan import RunSpec, make_plan, run_steps
+from puarena.bench.problems import PROBLEM_SIZES
 from puarena.bench.spec import Spec
 from puarena.bench.values import ESTIMATE
 from puarena.errors import UserError
@@ -99,7 +100,8 @@ def _edited(store: Store, curves: DataFrame, runs: Sequence[RunSpec]) -> Iterato
 def facts(run: RunSpec) -> dict[str, Any]:
     """What the store must say about a run."""
     source = {"prior_source": run.prior_source.removeprefix(ESTIMATE)}
-    return asdict(run.problem) | {name: getattr(run, name) for name in PLANNED} | source
+    problem = {name: value for name, value in asdict(run.problem).items() if name not in PROBLEM_SIZES}
+    return problem | {name: getattr(run, name) for name in PLANNED} | source
 
 
 def _records(curves: DataFrame, planned: dict[str, RunSpec]) -> Iterator[str]:

@@ -213,7 +213,7 @@ def published_criterion(profile: str, name: str) -> str:
     if record.profile:
         return record.replaces if record.profile == profile else ""
     replaced = any(other.replaces == name and other.profile == profile for other in CRITERIA.values())
-    return "" if replaced else name
+    return "" if replaced or not record.default else name
 
 
 def _nothing(theirs: Iterable[Key], ours: set[str]) -> str:
