@@ -33,7 +33,7 @@ FIVE = ["nnpu", "upu", "vpu", "dist-pu", "count-loss"]
 )
 def test_scikit_learn_checks(clf, monkeypatch):
     quickly = "puarena.priors.sample.default_estimator"  # what tells P from U to estimate the prior
-    monkeypatch.setattr(quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3))
+    monkeypatch.setattr(quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3, random_state=0))
     monkeypatch.setitem(network_fit.SHORT, "steps", 10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
