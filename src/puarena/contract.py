@@ -195,8 +195,8 @@ def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
         stepper.fill(0, 2)
         with StepWatch() as watch:
             stepper.step()
-        if watch.found:
-            what = ", ".join(sorted(set(watch.found)))
+        if watch.offences:
+            what = ", ".join(sorted(set(watch.offences)))
             raise ContractError(f"a step of phase '{stretch.phase.name}' looks at tensor values: {what}")
 
 

@@ -63,7 +63,7 @@ def measure(
     """
     baseline = _baseline(against) if against is not None else None
     torch.set_num_threads(threads)
-    found = []
+    measurements = []
     for name in names:
         for width in features:
             ways = [(count, capture) for count in runs for capture in (captures if device == "cuda" else (True,))]
@@ -84,9 +84,11 @@ def measure(
             for (count, capture), values in rates.items():
                 rate = median(values)
                 where = device if count else "cpu"
-                found.append(Measured(name, width, batch_size, where, count, capture, rate, 1e6 * max(count, 1) / rate))
+                measurements.append(
+                    Measured(name, width, batch_size, where, count, capture, rate, 1e6 * max(count, 1) / rate)
+                )
             say(f"{name}, {width} features: done")
-    return found
+    return measurements
 
 
 def _shape(width: int, batch_size: int) -> Shape:
@@ -205,11 +207,11 @@ def _baseline(path: str | Path) -> Callable[..., float]:
     return function
 
 
-def summary(found: list[Measured]) -> dict[str, float]:
+def summary(measurements: list[Measured]) -> dict[str, float]:
     """Geometric means over algorithms of the largest stack's rate against a stack of one and against the baseline."""
-    largest = max(m.runs for m in found)
-    rate = {(m.algorithm, m.features, m.runs, m.capture): m.run_steps_per_second for m in found}
-    best = [(m.algorithm, m.features) for m in found if m.runs == largest and m.capture]
+    largest = max(m.runs for m in measurements)
+    rate = {(m.algorithm, m.features, m.runs, m.capture): m.run_steps_per_second for m in measurements}
+    best = [(m.algorithm, m.features) for m in measurements if m.runs == largest and m.capture]
     ratios = {}
     for label, other in (("fleet of one", (1, True)), ("baseline", (0, False)), ("uncaptured", (largest, False))):
         keys = [((a, w, largest, True), (a, w) + other) for a, w in best]  # noqa: RUF005
@@ -236,10 +238,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def to_json(found: list[Measured]) -> str:
+def to_json(measurements: list[Measured]) -> str:
     """The measurements with machine, versions and source hash."""
     return json.dumps(
-        {"machine": machine(), "ratios": summary(found), "measured": [asdict(m) for m in found]}, indent=2
+        {"machine": machine(), "ratios": summary(measurements), "measured": [asdict(m) for m in measurements]}, indent=2
     )
 
 

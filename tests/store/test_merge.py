@@ -66,7 +66,7 @@ def test_parts_of_one_spec_become_the_whole(tmp_path: Path) -> None:
     a = made(tmp_path / "a", SPEC, lambda run: run.algorithm == "upu")
     b = made(tmp_path / "b", SPEC, lambda run: run.algorithm != "upu")
     done = merge([a, b], tmp_path / "c")
-    assert (done.runs, done.shared, done.taken) == (24, 0, (8, 16))
+    assert (done.runs, done.shared, done.counts) == (24, 0, (8, 16))
     pd.testing.assert_frame_equal(sorted_curves(tmp_path / "c"), sorted_curves(whole))
     store = open_store(tmp_path / "c")
     assert store.spec_hash == open_store(whole).spec_hash  # 'puarena run' goes on with it
@@ -107,7 +107,7 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
     a = made(tmp_path / "a", SPEC.override(algorithms=["upu", "nnpu"]))
     b = made(tmp_path / "b", SPEC.override(algorithms=["nnpu", "pn-naive"]), seconds=9.0, device="cuda")
     done = merge([a, b], tmp_path / "c")
-    assert (done.runs, done.shared, done.taken) == (24, 8, (16, 8))
+    assert (done.runs, done.shared, done.counts) == (24, 8, (16, 8))
     frame = load(tmp_path / "c").df()
     assert len(frame) == 24 * 3
     assert set(frame[frame["algorithm"] == "nnpu"]["device"]) == {"x"}  # of the first folder
@@ -116,7 +116,7 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
         merge([a, other], tmp_path / "e")
     assert not (tmp_path / "e").exists()
     done = merge([other, a], tmp_path / "e", overlap="first")
-    assert (done.runs, done.shared, done.taken) == (16, 8, (8, 8))
+    assert (done.runs, done.shared, done.counts) == (16, 8, (8, 8))
     frame = load(tmp_path / "e").df()
     assert set(frame[frame["algorithm"] == "nnpu"]["test_accuracy"]) == {0.123}
 
@@ -196,7 +196,7 @@ def test_merging_into_an_empty_folder_and_again(tmp_path: Path) -> None:
     a = made(tmp_path / "a", SPEC)
     (tmp_path / "c").mkdir()
     done = merge([a, a, a], tmp_path / "c")
-    assert (done.runs, done.shared, done.taken) == (24, 24, (24, 0, 0))
+    assert (done.runs, done.shared, done.counts) == (24, 24, (24, 0, 0))
 
 
 # summaries
@@ -278,7 +278,7 @@ def test_summaries_can_be_merged(folder: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(old, select(folder))
     assert [part["kind"] for part in open_store(tmp_path / "c").info["sources"]] == ["summary", "results folder"]
     done = merge([tmp_path / "s.parquet", folder], tmp_path / "d")  # the whole curves win
-    assert done.taken == (0, 24)
+    assert done.counts == (0, 24)
 
 
 def test_commands(folder: Path, tmp_path: Path) -> None:

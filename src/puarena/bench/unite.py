@@ -105,7 +105,7 @@ def _word(value: Any) -> str:
 
 def _hyper(stores: Sequence[Store], specs: list[Spec], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """All fixed values; an algorithm that two folders have must have the same ones in both."""
-    found: dict[str, dict[str, Any]] = {}
+    fixed: dict[str, dict[str, Any]] = {}
     for name in (EVERY, *names):
         using = [
             (store, spec.hyper.get(name, {}))
@@ -120,8 +120,8 @@ def _hyper(stores: Sequence[Store], specs: list[Spec], names: Sequence[str]) -> 
                     f"({json.dumps(using[0][1])} and {json.dumps(values)}); they cannot be merged"
                 )
         if using[0][1]:
-            found[name] = using[0][1]
-    return found
+            fixed[name] = using[0][1]
+    return fixed
 
 
 def _plugins(specs: list[Spec]) -> tuple[str, ...]:
@@ -149,18 +149,18 @@ def _same_paths(specs: list[Spec]) -> list[ProblemSpec]:
 
 def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     """The same problems in few entries: two that differ in one list only become one."""
-    found: list[ProblemSpec] = []
+    joined: list[ProblemSpec] = []
     for problem in problems:
-        for i, other in enumerate(found):
+        for i, other in enumerate(joined):
             differing = [key for key in PROBLEM_LISTS if set(getattr(problem, key)) != set(getattr(other, key))]
             same = all(getattr(problem, key) == getattr(other, key) for key in ("dataset", *PROBLEM_SIZES))
             if same and len(differing) <= 1:
                 lists = {key: tuple(dict.fromkeys(getattr(other, key) + getattr(problem, key))) for key in differing}
-                found[i] = other.model_copy(update=lists)
+                joined[i] = other.model_copy(update=lists)
                 break
         else:
-            found.append(problem)
-    return found if len(found) == len(problems) else _joined(found)
+            joined.append(problem)
+    return joined if len(joined) == len(problems) else _joined(joined)
 
 
 def planned(store: Store) -> list[PlannedRun]:

@@ -103,8 +103,8 @@ class PUExtraTreesClassifier(PUWrapper):
         from puarena.priors import DEFAULT, estimate_prior
 
         method = self.prior.partition(":")[2] or DEFAULT
-        found = estimate_prior(X, labeled.astype(int), self.setting, method, seed, n_bootstrap=0)
-        return float(np.clip(found.value, 0.01, 0.99))
+        estimate = estimate_prior(X, labeled.astype(int), self.setting, method, seed, n_bootstrap=0)
+        return float(np.clip(estimate.value, 0.01, 0.99))
 
     def _means(self, X: Floats) -> tuple[Array, Array]:
         """The mean over trees of the leaves' posteriors, held inside 0 and 1, and of their votes."""

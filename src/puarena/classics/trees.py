@@ -257,27 +257,27 @@ def grow(table: Table, risk: Risk, trees: int, choose: Chooser, max_depth: int |
             leaf[:] = True
         inner = level.only(~leaf)
         splits = choose(table, inner, risk) if len(inner.p) else None
-        found = splits.feature >= 0 if splits is not None else np.zeros(0, bool)
-        at = np.flatnonzero(~leaf)[found]
+        divides = splits.feature >= 0 if splits is not None else np.zeros(0, bool)
+        at = np.flatnonzero(~leaf)[divides]
         feature, left, right = (np.full(len(leaf), -1) for _ in range(3))
         cut, reduction = np.zeros(len(leaf)), np.zeros(len(leaf))
         size, count = len(leaf), count + len(leaf)
         if splits is not None:
-            feature[at], cut[at] = splits.feature[found], splits.cut[found]
-            reduction[at] = risk.impurity(inner.p, inner.u)[found] - splits.risk[found]
+            feature[at], cut[at] = splits.feature[divides], splits.cut[divides]
+            reduction[at] = risk.impurity(inner.p, inner.u)[divides] - splits.risk[divides]
         left[at], right[at] = count + np.arange(len(at)), count + len(at) + np.arange(len(at))
         levels.append(Forest(size, feature, cut, left, right, risk.posterior(level.p, level.u), reduction))
-        level, depth = _children(table, inner, splits, found), depth + 1
+        level, depth = _children(table, inner, splits, divides), depth + 1
     return _joined(Forest, levels, trees=trees)
 
 
-def _children(table: Table, nodes: Nodes, splits: Splits | None, found: Array) -> Nodes:
+def _children(table: Table, nodes: Nodes, splits: Splits | None, divides: Array) -> Nodes:
     """The children of split nodes, all left ones first."""
-    if splits is None or not found.any():
+    if splits is None or not divides.any():
         return Nodes(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), nodes.n_p)
-    split = nodes.only(found)
-    p, u = splits.p[found], splits.u[found]
-    low = table.values(split, splits.feature[found]) <= split.spread(splits.cut[found])
+    split = nodes.only(divides)
+    p, u = splits.p[divides], splits.u[divides]
+    low = table.values(split, splits.feature[divides]) <= split.spread(splits.cut[divides])
     rows = np.concatenate([split.rows[low], split.rows[~low]])
     return Nodes(rows, np.concatenate([p, split.p - p]), np.concatenate([u, split.u - u]), nodes.n_p)
 

@@ -24,9 +24,9 @@ def data_list(names: Names = None, data: opt.Data = None) -> None:
         info, files = room.info(name), room.verify(name, data)
         here = sum(file.path is not None for file in files)
         forms = [file.path.name for file in files if file.path and file.path.name != Path(file.file).name]
-        found = f" (found: {', '.join(forms)})" if forms else ""  # another form than the published one
+        present = f" (found: {', '.join(forms)})" if forms else ""  # another form than the published one
         count = f"{here} of {len(files)} files here" if files else "embedded"
-        typer.echo(f"{name:<28}{count:<22}{info.title}{found}")
+        typer.echo(f"{name:<28}{count:<22}{info.title}{present}")
 
 
 @data_app.command("fetch")

@@ -140,7 +140,7 @@ def merge(
     from puarena.store.merge import merge as join
 
     done = join(folders, out, unite, overlap, tolerance)
-    parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.taken, strict=True))
+    parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.counts, strict=True))
     same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
     typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
 

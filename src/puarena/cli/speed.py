@@ -49,7 +49,7 @@ def speed(
     names = many(algorithms, "algorithms", str) or room.default_algorithms()
     for name in names:
         known.get(name)
-    found = room.measure(
+    measurements = room.measure(
         names,
         many(features, "features", int) or [16],
         stacks,
@@ -61,16 +61,16 @@ def speed(
         say=lambda text: typer.echo(text, err=True),
     )
     typer.echo(f"{'algorithm':<14}{'features':>9}{'runs':>6}{'':>10}{'run-steps/s':>13}{'us a step':>11}")
-    for m in found:
+    for m in measurements:
         way = "baseline" if m.runs == 0 else m.device if m.capture else "uncaptured"
         typer.echo(
             f"{m.algorithm:<14}{m.features:>9}{m.runs or 1:>6}{way:>10}"
             f"{m.run_steps_per_second:>13,.0f}{m.step_microseconds:>11,.0f}"
         )
-    for label, ratio in room.summary(found).items():
+    for label, ratio in room.summary(measurements).items():
         typer.echo(f"largest stack against {label}: {ratio:.1f} times the run-steps per second (geometric mean)")
     if out is not None:
-        write_file(out, room.to_json(found))
+        write_file(out, room.to_json(measurements))
         typer.echo(f"wrote {out}", err=True)
 
 

@@ -61,13 +61,13 @@ def differences(spec: Spec, suite: Spec) -> list[str]:
 
 def problems_of(spec: Spec) -> set[tuple[Any, ...]]:
     """Every problem of a spec: dataset, case, setting, rate, prior (0: the dataset's own) and labelling."""
-    found = set()
+    problems = set()
     for part in spec.problems:
         own = 0.0 if is_path(part.dataset) else data.info(part.dataset).default_prior
         for values in product(*(getattr(part, name) for name in PROBLEM_LISTS)):
             case, setting, rate, prior, mechanism = values
-            found.add((part.dataset, case, setting, rate, own if prior is None else prior, mechanism))
-    return found
+            problems.add((part.dataset, case, setting, rate, own if prior is None else prior, mechanism))
+    return problems
 
 
 def command_of(spec: Spec) -> str | None:

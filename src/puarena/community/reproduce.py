@@ -189,11 +189,11 @@ def _rows(store: Store, name: str, planned: list[RunSpec], split: int | None, co
 def _cells(rows: DuckDBPyRelation) -> dict[Cell, tuple[Method, float, float, int, float]]:
     """Method, mean, standard error, splits and deviation between splits of every cell that tables show."""
     numbers = aggregate(select(rows), TABULATED)
-    found = {}
+    cells = {}
     for problem, method, row in zip(
         read_all(Problem, numbers), read_all(Method, numbers), numbers.to_dict("records"), strict=True
     ):
         if published_criterion(method.profile, row["criterion"]) and not math.isnan(row["mean"]):
             values = method, float(row["mean"]), float(row["stderr"]), int(row["n"]), float(row["std_sample"])
-            found[problem, row["metric"], row["criterion"]] = values
-    return found
+            cells[problem, row["metric"], row["criterion"]] = values
+    return cells

@@ -45,8 +45,8 @@ class Board:
 def build(results: str | Path, out: str | Path, say: Callable[[str], None] = lambda _: None) -> list[Board]:
     """Build the site from a folder of published results; a submission that does not hold is left out, and said."""
     results, out = Path(results), Path(out)
-    found = listed(results)
-    ours = {name: file for name, file in found.items() if not name.startswith(f"{COMMUNITY}/")}
+    summaries = listed(results)
+    ours = {name: file for name, file in summaries.items() if not name.startswith(f"{COMMUNITY}/")}
     if not ours:
         raise UserError(f"'{results}' has no published results; make some with 'puarena publish'")
     sent: list[tuple[Path, dict[str, Any]]] = []

@@ -37,8 +37,8 @@ class DecodedCache(Protocol):
 @cache
 def readers() -> dict[str, Reader]:
     """Return the built-in datasets' readers by name."""
-    found: list[Reader] = [reader for module in modules_of(sets) for reader in getattr(module, "READERS", (module,))]
-    return {reader.INFO.name: reader for reader in sorted(found, key=lambda r: (r.INFO.order, r.INFO.name))}
+    readers: list[Reader] = [reader for module in modules_of(sets) for reader in getattr(module, "READERS", (module,))]
+    return {reader.INFO.name: reader for reader in sorted(readers, key=lambda r: (r.INFO.order, r.INFO.name))}
 
 
 def names() -> list[str]:

@@ -45,21 +45,21 @@ class StepWatch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.offences: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operation, kwargs = func.overloadpacket.__name__, kwargs or {}
         if operation in self.looks:
-            self.found.append({"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation))
+            self.offences.append({"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation))
         elif operation in ("index", "index_put", "index_put_") and any(
             isinstance(i, Tensor) and i.dtype == torch.bool for i in (args[1] or ())
         ):
-            self.found.append("boolean-mask indexing")
+            self.offences.append("boolean-mask indexing")
         result = func(*args, **kwargs)
         if operation in ("_to_copy", "copy_") and isinstance(args[0], Tensor) and isinstance(result, Tensor):
             source = args[1] if operation == "copy_" else args[0]
             if source.device != result.device and source.dim() > 0:
-                self.found.append(f"a copy from {source.device.type} to {result.device.type}")
+                self.offences.append(f"a copy from {source.device.type} to {result.device.type}")
         return result
 
 
@@ -86,8 +86,8 @@ class Replay:
         """Warm up and capture; return how many steps were done on the way."""
         with StepWatch() as watch:
             self.step()
-        if watch.found:
-            self._give_up(", ".join(sorted(set(watch.found))))
+        if watch.offences:
+            self._give_up(", ".join(sorted(set(watch.offences))))
             return 1
         for _ in range(WARM_UP - 1):
             self.step()

@@ -87,8 +87,8 @@ class TableInput(BaseEstimator):
             raise ValueError(f"prior={self.prior!r} is neither a number nor 'estimate' nor 'estimate:<method>'.")
         from puarena.priors import DEFAULT, estimate_prior
 
-        found = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
+        estimate = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
         least = lowest + (1 - lowest) * SMALLEST
         highest = max(min(1 - (1 - least) * SMALLEST, most), least)
-        self.prior_interval_ = tuple(float(np.clip(end, least, highest)) for end in found.interval)  # type: ignore[assignment]
-        return float(np.clip(found.value, least, highest))
+        self.prior_interval_ = tuple(float(np.clip(end, least, highest)) for end in estimate.interval)  # type: ignore[assignment]
+        return float(np.clip(estimate.value, least, highest))

@@ -25,24 +25,24 @@ RANKED = {"average-precision": corrected.average_precision, "auc": corrected.auc
 def practical(name: str) -> metrics.Criterion:
     """A criterion that can be computed without true labels."""
     try:
-        found = metrics.criterion(name)
+        criterion = metrics.criterion(name)
     except UserError:
-        found = None
-    if found is None or found.oracle:
+        criterion = None
+    if criterion is None or criterion.oracle:
         raise ValueError(f"{name!r} is no criterion that works without true labels{nearest(str(name), PRACTICAL)}.")
-    return found
+    return criterion
 
 
 def criterion_value(
     name: str, p: Floats, u: Floats, prior: float, one_sample: bool, rate: float | None = None
 ) -> float:
     """A criterion of decisions (positive at or above zero) on P and U."""
-    found = practical(name)
-    if found.needs == "counts":
-        return float(found.compute(corrected.counts(p, u, prior, one_sample, rate=rate)))
+    criterion = practical(name)
+    if criterion.needs == "counts":
+        return float(criterion.compute(corrected.counts(p, u, prior, one_sample, rate=rate)))
     import torch
 
-    return float(found.compute(*(torch.from_numpy(np.array(side, np.float64)) for side in (p, u))))
+    return float(criterion.compute(*(torch.from_numpy(np.array(side, np.float64)) for side in (p, u))))
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ class PUScorer:
         if getattr(self, name) is not None:
             return getattr(self, name)
         last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-        found = getattr(last, attribute, None)
-        if found is None:
+        value = getattr(last, attribute, None)
+        if value is None:
             raise ValueError(
                 f"{self.name} needs the {name}, and {type(last).__name__} has no '{attribute}'; give it with "
                 f"PUScorer({self.name!r}, {name}=…)."
             )
-        return found
+        return value
 
 
 def decisions(estimator: Any, X: Any, positive: Any) -> Floats:

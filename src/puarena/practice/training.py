@@ -102,7 +102,7 @@ class Model:
             def per_run(value: float) -> torch.Tensor:
                 return torch.tensor([value], dtype=torch.float64)
 
-            made = entry.cls(
+            algorithm = entry.cls(
                 Setup(
                     prior=per_run(self.prior),
                     shifted_prior=per_run(self.shifted_prior),
@@ -118,15 +118,15 @@ class Model:
                 )
             )
             seeds, shape = torch.zeros(1, dtype=torch.int64), (len(self.center),)
-            made.attach(lambda name: networks.build(self.network, seeds, shape, name, torch.float64))
-            own = dict(made.named_parameters())
+            algorithm.attach(lambda name: networks.build(self.network, seeds, shape, name, torch.float64))
+            own = dict(algorithm.named_parameters())
             if {n: tuple(p.shape) for n, p in own.items()} != {n: w.shape for n, w in self.weights.items()}:
                 raise ValueError(f"the weights are not those of {self.algorithm} with this network")
             with torch.no_grad():
                 for name, parameter in own.items():
                     parameter.copy_(torch.from_numpy(np.array(self.weights[name])))
-            made.eval()
-            self._built = made
+            algorithm.eval()
+            self._built = algorithm
         return self._built
 
     def plain(self) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -222,8 +222,8 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
         if fleet.best is not None:
             fleet.best.restore()
         with evaluation_mode(fleet.algorithm):
-            found = fleet.algorithm.threshold(fleet.passes)
-    cuts = np.zeros(len(rows)) if found is None else found.double().cpu().numpy()
+            threshold = fleet.algorithm.threshold(fleet.passes)
+    cuts = np.zeros(len(rows)) if threshold is None else threshold.double().cpu().numpy()
     weights = {n: p.detach().cpu().numpy() for n, p in fleet.algorithm.named_parameters()}
     setup = fleet.algorithm.setup
     sizes = {name: getattr(setup, name) for name in ("n_p", "n_u", "batch_p", "batch_u", "steps")}

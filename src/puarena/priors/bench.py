@@ -58,12 +58,12 @@ def measure(
                 began = time.perf_counter()
                 with warnings.catch_warnings(), threads(len(sample.x_p) + len(sample.x_u)):
                     warnings.simplefilter("ignore", PriorWarning)
-                    found = answer(sample, METHODS[method], labelling.get(setting), None, {}, refits)
-                low, high = found.interval
+                    estimate = answer(sample, METHODS[method], labelling.get(setting), None, {}, refits)
+                low, high = estimate.interval
                 yield facts | {
                     "method": method,
-                    "estimate": found.value,
-                    "error": abs(found.value - facts["prior"]),
+                    "estimate": estimate.value,
+                    "error": abs(estimate.value - facts["prior"]),
                     "covered": low <= facts["prior"] <= high,
                     "seconds": round(time.perf_counter() - began, 3),
                 }

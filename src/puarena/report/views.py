@@ -27,14 +27,14 @@ def choices(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
     """The sets of problems that filters can choose, by their numbers: all of them, then by ever more filters."""
     values = [list(dict.fromkeys(str(getattr(problem, name)) for problem in problems)) for name in PROBLEM]
     filters = product(*([None, *(known if len(known) > 1 else [])] for known in values))
-    found: dict[tuple[int, ...], None] = {}
+    choices: dict[tuple[int, ...], None] = {}
     for chosen in sorted(filters, key=lambda given: sum(value is not None for value in given)):
         fits = [
             all(value in (None, str(getattr(problem, name))) for name, value in zip(PROBLEM, chosen, strict=True))
             for problem in problems
         ]
-        found.setdefault(tuple(i for i, fit in enumerate(fits) if fit))
-    return [chosen for chosen in found if chosen][:VIEWS]
+        choices.setdefault(tuple(i for i, fit in enumerate(fits) if fit))
+    return [chosen for chosen in choices if chosen][:VIEWS]
 
 
 def views(
@@ -53,12 +53,12 @@ def views(
         for chosen, view in zip(listed, result.values(), strict=True):
             wanted = [names[problems[i]] for i in chosen if problems[i] in names]
             splits = given.splits[given.splits.index.get_level_values(0).isin(wanted)].dropna(axis=1, how="all")
-            found = standings(
+            standing = standings(
                 splits, given.datasets, METRICS[metric].higher, count=DRAWS if len(chosen) == len(problems) else FEWER
             )
-            view[f"{metric}.{criterion}"] = _view(found, splits, everyone.reindex(wanted), labels, metric)
-            notes[found.note] = notes.get(found.note, len(notes))
-            view[f"{metric}.{criterion}"]["note"] = notes[found.note]
+            view[f"{metric}.{criterion}"] = _view(standing, splits, everyone.reindex(wanted), labels, metric)
+            notes[standing.note] = notes.get(standing.note, len(notes))
+            view[f"{metric}.{criterion}"]["note"] = notes[standing.note]
     return {"views": result, "notes": list(notes)}
 
 
@@ -72,7 +72,7 @@ def _everyone(frame: DataFrame, metric: str, criterion: str) -> DataFrame:
 
 
 def _view(
-    found: Standings, splits: DataFrame, everyone: DataFrame, labels: Mapping[str, int], metric: str
+    standing: Standings, splits: DataFrame, everyone: DataFrame, labels: Mapping[str, int], metric: str
 ) -> dict[str, Any]:
     """What the page shows of one choice of problems."""
     record = METRICS[metric]
@@ -81,11 +81,11 @@ def _view(
     rows: dict[int, list[Any]] = {
         labels[str(name)]: [round(float(mean), digits), f"{mean:.{record.decimals}f}"] for name, mean in means.items()
     }
-    competing = problem_means(splits)[[item.algorithm for item in found.items]]
+    competing = problem_means(splits)[[item.algorithm for item in standing.items]]
     mean_rank = ranks(competing, record.higher).mean()
-    all_ranks = [item.rank for item in found.items]
-    for item in found.items:
+    all_ranks = [item.rank for item in standing.items]
+    for item in standing.items:
         own = [f"{mean_rank[item.algorithm]:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
         rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, digits), round(item.high, digits)]
-    best = labels[found.items[0].algorithm] if found.items else -1
-    return {"verdict": verdict(found, metric), "unit": found.unit, "best": best, "rows": rows}
+    best = labels[standing.items[0].algorithm] if standing.items else -1
+    return {"verdict": verdict(standing, metric), "unit": standing.unit, "best": best, "rows": rows}

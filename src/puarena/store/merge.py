@@ -39,7 +39,7 @@ class Merged:
     out: Path
     runs: int
     shared: int
-    taken: tuple[int, ...]
+    counts: tuple[int, ...]
     tolerance: float = TOLERANCE  # by which the shared runs may differ
     difference: float = 0.0  # by which they do at most
 
@@ -72,7 +72,7 @@ def merge(
         owners, shared, difference = _owners(con, stores, overlap, tolerance)
         temp = out.resolve().with_name(f".{out.name}.{os.getpid()}.tmp")
         try:
-            taken = _write(con, stores, owners, temp, spec, spec_hash)
+            counts = _write(con, stores, owners, temp, spec, spec_hash)
             if out.exists():
                 out.rmdir()
             os.replace(temp, out)
@@ -80,7 +80,7 @@ def merge(
             raise UserError(f"cannot write '{out}' ({(error.strerror or str(error)).lower()})") from error
         finally:
             shutil.rmtree(temp, ignore_errors=True)
-    return Merged(out, len(owners), shared, taken, tolerance, difference)
+    return Merged(out, len(owners), shared, counts, tolerance, difference)
 
 
 def _check_versions(stores: list[Store]) -> None:
@@ -106,13 +106,13 @@ def _owners(
     for i, store in enumerate(stores):
         with store.reading():
             store.relation(con).create_view(f"source_{i}")
-            found = con.execute(f"SELECT run, count(*) FROM source_{i} GROUP BY run").fetchall()
-        for j in sorted({owners[run] for run, _ in found if run in owners}):
-            both = [run for run, _ in found if owners.get(run) == j]
+            lengths_here = con.execute(f"SELECT run, count(*) FROM source_{i} GROUP BY run").fetchall()
+        for j in sorted({owners[run] for run, _ in lengths_here if run in owners}):
+            both = [run for run, _ in lengths_here if owners.get(run) == j]
             shared |= set(both)
             if overlap == "refuse":
                 difference = max(difference, _difference(con, stores, both, (j, i), tolerance))
-        for run, length in found:
+        for run, length in lengths_here:
             if run not in owners or (overlap == "refuse" and length > lengths[run]):
                 owners[run], lengths[run] = i, length
     return owners, len(shared), difference
@@ -165,10 +165,10 @@ def _write(
     """Write the merged folder; return the runs taken from each source."""
     for part in ("shards", "failures"):
         (folder / part).mkdir(parents=True)
-    taken = [sum(owner == i for owner in owners.values()) for i in range(len(stores))]
-    sources = [part for store, count in zip(stores, taken, strict=True) for part in _provenance(store, count)]
-    made = stores[0].info["versions"]  # which also says who may add to it
-    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": made, "sealed": True, "spec": spec}
+    counts = [sum(owner == i for owner in owners.values()) for i in range(len(stores))]
+    sources = [part for store, count in zip(stores, counts, strict=True) for part in _provenance(store, count)]
+    versions = stores[0].info["versions"]  # which also says who may add to it
+    info = {"format": FORMAT, "spec_hash": spec_hash, "versions": versions, "sealed": True, "spec": spec}
     revisions = {name: held for store in stores for name, held in store.info.get("revisions", {}).items()}
     info |= {"revisions": revisions} if revisions else {}
     write_file(folder / "spec.json", json.dumps(info | {"merged_by": __version__, "sources": sources}, indent=2))
@@ -193,7 +193,7 @@ def _write(
             left = [run for run in note["runs"] if run not in owners]
             if left:
                 merged.write_failure(_free(note["fleet"], names), left, note["reason"])
-    return tuple(taken)
+    return tuple(counts)
 
 
 def _free(fleet: str, names: set[str]) -> str:
@@ -206,12 +206,12 @@ def _free(fleet: str, names: set[str]) -> str:
     return name
 
 
-def _provenance(store: Store, taken: int) -> list[dict[str, Any]]:
+def _provenance(store: Store, runs: int) -> list[dict[str, Any]]:
     """Where results come from; of a merged folder, where its parts came from."""
     name = store.path.resolve().name
     parts: list[dict[str, Any]] = store.info.get("sources", [])
     if parts:
         return [part | {"folder": f"{name}/{part['folder']}"} for part in parts]
     kind = "summary" if isinstance(store, Summary) else "results folder"
-    about = {"folder": name, "kind": kind, "runs": taken, "spec_hash": store.spec_hash}
+    about = {"folder": name, "kind": kind, "runs": runs, "spec_hash": store.spec_hash}
     return [{**about, "versions": store.info["versions"], "spec": store.spec}]

@@ -245,14 +245,14 @@ class Algorithm(nn.Module):
     @classmethod
     def hypers(cls) -> dict[str, Hyper]:
         """Return the declared hyperparameters by name, base classes first; a plain value in a subclass fixes one."""
-        found: dict[str, Hyper] = {}
+        declared: dict[str, Hyper] = {}
         for base in reversed(cls.__mro__):
             for name, value in vars(base).items():
                 if isinstance(value, Hyper):
-                    found[name] = value
+                    declared[name] = value
                 else:
-                    found.pop(name, None)
-        return found
+                    declared.pop(name, None)
+        return declared
 
     def attach(self, build: Callable[[str], nn.Module]) -> None:
         """Create the networks: ``build(name)`` gives a freshly initialised one."""
@@ -331,7 +331,7 @@ class Algorithm(nn.Module):
         """
         kinds = self.setup.calibration or ("none",) * self.setup.runs
         options = self._options["unlabeled_prior"]
-        shifted = [said == "pi-bar" or kind != "none" for said, kind in zip(options, kinds, strict=True)]
+        shifted = [option == "pi-bar" or kind != "none" for option, kind in zip(options, kinds, strict=True)]
         source = self.setup if exact else self
         return torch.where(torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior)
 

@@ -62,6 +62,6 @@ def of(declared: Declared, network: str, phase: str) -> Optimiser | None:
 def in_words(declared: Declared) -> str:
     """Return a declaration as a reader sees it, with its source; empty where there is none."""
     parts = declared if isinstance(declared, Mapping) else {"": declared} if declared else {}
-    said = "; ".join(f"{name}: {part}" if name else str(part) for name, part in parts.items())
+    words = "; ".join(f"{name}: {part}" if name else str(part) for name, part in parts.items())
     sources = dict.fromkeys(part.source for part in parts.values() if part.source)
-    return said + (f" ({'; '.join(sources)})" if sources else "")
+    return words + (f" ({'; '.join(sources)})" if sources else "")

@@ -77,8 +77,8 @@ def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
             f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: {', '.join(SETTINGS)}"
         )
     fresh = {e.name: e for e in entries_of(cls, "plugin")}
-    taken = sorted(set(fresh) & set(built_in))
-    if taken:
-        raise UserError(f"an algorithm is called '{taken[0]}', which is built in; choose another name")
+    clashes = sorted(set(fresh) & set(built_in))
+    if clashes:
+        raise UserError(f"an algorithm is called '{clashes[0]}', which is built in; choose another name")
     _plugins.update(fresh)
     return list(fresh)

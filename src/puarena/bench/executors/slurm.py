@@ -66,7 +66,7 @@ class Slurm(Executor):
 
     def _collect(self, sent: list[Any], fleets: list[FleetSpec], job: Job) -> Iterator[Ended]:
         """Yield what ended jobs tell of their fleets, and in the end what no job told of."""
-        told: set[str] = set()
+        reported: set[str] = set()
         lost = ""
         while sent:
             for each in [each for each in sent if each.done()]:
@@ -75,14 +75,14 @@ class Slurm(Executor):
                     lost = " ".join(str(each.exception()).split())[-300:]
                     continue
                 for ended in each.result():
-                    told_now = {run.run_id for run in ended.fleet.runs}
-                    if not isinstance(ended.error, Elsewhere) and not told_now <= told:
-                        told |= told_now
+                    runs = {run.run_id for run in ended.fleet.runs}
+                    if not isinstance(ended.error, Elsewhere) and not runs <= reported:
+                        reported |= runs
                         yield ended
             self.how.stop.check()
             time.sleep(LOOK if sent else 0)
         for fleet in fleets:
-            if not {run.run_id for run in fleet.runs} <= told:
+            if not {run.run_id for run in fleet.runs} <= reported:
                 trouble = Trouble("JobLost", lost or "its job ended without a word of it", "", node(), 0.0)
                 stored = job.store.has_shard(fleet.fleet_id) or not lost
                 yield Ended(fleet, Elsewhere() if stored else Broken(trouble))

@@ -61,10 +61,10 @@ def short(text: str) -> str:
 
 def strength(text: str) -> float:
     """Return the number that says how strong a mechanism is; NaN where it has none."""
-    made = mechanism(text) if _known(text) else None
-    if made is None or made.name == SCAR:
-        return math.nan if made is None else 0.0
-    return float(getattr(made, made.measured, math.nan))
+    labelling = mechanism(text) if _known(text) else None
+    if labelling is None or labelling.name == SCAR:
+        return math.nan if labelling is None else 0.0
+    return float(getattr(labelling, labelling.measured, math.nan))
 
 
 def _known(text: str) -> bool:

@@ -24,8 +24,8 @@ def prepare(sample: Sample, max_difference: float = 0.05) -> Share:
 
     def share(i_p: Index | None, i_u: Index | None) -> float:
         ratio = density_ratio(take(all_p, i_p), take(all_u, i_u))
-        found = _fixed_point(ratio)
-        return found if found is not None else _kink(ratio, max_difference)
+        root = _fixed_point(ratio)
+        return root if root is not None else _kink(ratio, max_difference)
 
     return share
 

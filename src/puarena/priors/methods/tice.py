@@ -44,7 +44,7 @@ def prepare(sample: Sample, max_splits: int = 100, folds: int = 5, max_features:
         nodes = [_grow(x, labeled, fold == k, max_splits) for k in range(folds)]
         c = 0.5
         for _ in range(2):
-            c = float(np.clip(np.mean([_bound(found, c) for found in nodes]), 1e-3, 1.0))
+            c = float(np.clip(np.mean([_bound(node, c) for node in nodes]), 1e-3, 1.0))
         return share_from_c(c, len(rows_p), len(rows_u))
 
     return share
@@ -73,7 +73,7 @@ def _grow(x: Bins, labeled: Flags, grows: Flags, max_splits: int) -> list[tuple[
     order = count()
     everything = np.arange(len(x))
     heap: list[tuple[float, int, Index]] = [(-1.0, next(order), everything)]
-    found = [_held(everything, labeled, grows)]
+    nodes = [_held(everything, labeled, grows)]
     for _ in range(max_splits):
         if not heap:
             break
@@ -88,12 +88,12 @@ def _grow(x: Bins, labeled: Flags, grows: Flags, max_splits: int) -> list[tuple[
             continue
         left = x[rows, feature] <= cut
         for part in (rows[left], rows[~left]):
-            found.append(_held(part, labeled, grows))
+            nodes.append(_held(part, labeled, grows))
             inner = part[grows[part]]
             if len(inner) > 2 * SMALLEST and labeled[inner].any():
                 promise = float(labeled[inner].sum()) / (len(inner) + SMOOTHING)
                 heapq.heappush(heap, (-promise, next(order), part))
-    return found
+    return nodes
 
 
 def _held(rows: Index, labeled: Flags, grows: Flags) -> tuple[int, int]:

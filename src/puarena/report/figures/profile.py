@@ -34,11 +34,11 @@ class PerformanceProfile(base.Figure):
         order = [name for name in base.board_order(evidence, metric, criterion) if name in splits.columns][:SHOWN]
         if len(order) < 2 or len(splits) < 2:
             raise base.TooFewError("needs two competing methods with results on two splits")
-        found = profiles(splits[order])
+        curves = profiles(splits[order])
         rows = [
-            (name, at, share, *((found.low[name][i], found.high[name][i]) if found.low else (share, share)))
+            (name, at, share, *((curves.low[name][i], curves.high[name][i]) if curves.low else (share, share)))
             for name in order
-            for i, (at, share) in enumerate(zip(found.at, found.share[name], strict=True))
+            for i, (at, share) in enumerate(zip(curves.at, curves.share[name], strict=True))
             if i % 2 == 0  # every other point is enough to see
         ]
         frame = pandas.DataFrame(rows, columns=["method", "at", "share", "low", "high"])
