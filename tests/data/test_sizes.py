@@ -82,9 +82,22 @@ def test_wrong_sizes(sizes):
         Spec(problems=[{"dataset": "digits", **sizes}])
 
 
-def test_sizes_and_rates_exclude_one_another():
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_sizes_and_rates_exclude_one_another(rate):
     with pytest.raises(UserError, match="either rates or the sizes"):
-        Spec(problems=[{"dataset": "digits", "rates": 0.1, "labeled": 50, "unlabeled": 300}])
+        Spec(problems=[{"dataset": "digits", "rates": rate, "labeled": 50, "unlabeled": 300}])
+
+
+def test_a_spec_with_sizes_is_written_and_read():
+    spec = Spec(problems=[{"dataset": "digits", "labeled": 50, "unlabeled": 300}])
+    assert Spec(**spec.model_dump()) == spec
+    assert "50 labeled beside 300 unlabeled" in spec.summary()
+
+
+def test_two_sizes_that_no_table_tells_apart_are_refused():
+    problems = [{"dataset": "digits", "labeled": n, "unlabeled": 9 * n} for n in (50, 100)]
+    with pytest.raises(UserError, match=r"rate 0\.1 and differ in their sizes only"):
+        make_plan(Spec(problems=problems, algorithms=["upu"]).resolve())
 
 
 def test_a_problem_without_sizes_is_what_it_was():

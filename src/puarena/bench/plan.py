@@ -16,7 +16,7 @@ from puarena import catalogue, data, networks, plugins
 from puarena.algorithms.core import configurations
 from puarena.algorithms.core.entry import Entry
 from puarena.bench.natural_priors import with_natural_priors
-from puarena.bench.problems import PROBLEM_LISTS, is_path
+from puarena.bench.problems import PROBLEM_LISTS, check_prior, check_row, is_path
 from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import EVERY, FULL_PRECISION, PROTOCOL, Spec
 from puarena.bench.values import ESTIMATE, OPTIMISER, TRUE_PRIOR
@@ -142,6 +142,7 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
     sources: dict[str, str] = {}
     images: set[str] = set()
     lacking: list[str] = []
+    rows: dict[Problem, Problem] = {}  # what a table tells apart
     tables: dict[str, str] = {}  # datasets that cannot have the network of the spec, and the one they keep
     for part in spec.problems:
         info = data.info(part.dataset)
@@ -157,8 +158,9 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
         for case, setting, rate, prior, mechanism in product(*lists):
             known = _prior(part.dataset, case) if prior is None else prior
             problem = Problem(info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled)
+            check_row(problem, rows)
             if part.labeled is None and prior is not None:  # the protocol's own problems go up to it
-                _check_prior(problem, rate, known)
+                check_prior(problem, rate, known)
             for algorithm in spec.algorithms:
                 if catalogue.get(algorithm).calibrated and not labelling.get(setting).one_sample:
                     skipped[algorithm] = None
@@ -203,16 +205,6 @@ def _cases(info: DatasetInfo, cases: tuple[int, ...], notes: list[str]) -> list[
         missing = enumerated(str(case) for case in cases if case not in kept)
         notes.append(f"{info.name} has no case {missing}: left out")
     return kept
-
-
-def _check_prior(problem: Problem, rate: float, prior: float) -> None:
-    """Some positives must be left in U."""
-    setting = labelling.get(problem.setting)
-    if setting.one_sample and math.isclose(prior, setting.lowest_prior(rate)):
-        raise UserError(
-            f"at class prior {prior:g} and positive rate {rate:g} every positive of '{problem.dataset}' is labeled and "
-            f"none is left among the unlabeled; use a rate below {prior:g}, or a prior above {rate:g}"
-        )
 
 
 def _prior(dataset: str, case: int) -> float:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from puarena.data import labelling as ways
-from puarena.data.problem import sizes_given
+from puarena.data.problem import Problem, sizes_given
 from puarena.errors import UserError
 
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labelling")
@@ -37,9 +47,16 @@ class ProblemSpec(BaseModel):
     def _sizes_or_rates(self) -> ProblemSpec:
         if self.labeled is not None or self.unlabeled is not None:
             sizes_given(self.labeled, self.unlabeled)
-            if self.rates != (0.3,):
+            if "rates" in self.model_fields_set:
                 raise ValueError("give either rates or the sizes `labeled` and `unlabeled`, and not both")
         return self
+
+    @model_serializer(mode="wrap")
+    def _either(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = write(self)
+        if self.labeled is not None:
+            del content["rates"]
+        return content
 
     @field_validator(*PROBLEM_LISTS, mode="before")
     @classmethod
@@ -104,3 +121,22 @@ def with_values(problems: list[ProblemSpec], field: str, given: tuple[Any, ...])
             sizes = dict.fromkeys(PROBLEM_SIZES if field == "rates" else ())  # a rate takes their place
             changed.append(problem.model_copy(update={field: values, **sizes}))
     return list(dict.fromkeys(changed))
+
+
+def check_prior(problem: Problem, rate: float, prior: float) -> None:
+    """Refuse a problem with no positive left in U."""
+    setting = ways.get(problem.setting)
+    if setting.one_sample and math.isclose(prior, setting.lowest_prior(rate)):
+        raise UserError(
+            f"at class prior {prior:g} and positive rate {rate:g} every positive of '{problem.dataset}' is labeled and "
+            f"none is left among the unlabeled; use a rate below {prior:g}, or a prior above {rate:g}"
+        )
+
+
+def check_row(problem: Problem, rows: dict[Problem, Problem]) -> None:
+    """Refuse two problems that no table tells apart; ``rows`` has those seen so far."""
+    if rows.setdefault(replace(problem, labeled=None, unlabeled=None), problem) != problem:
+        raise UserError(
+            f"two problems on '{problem.dataset}' have the positive rate {problem.rate:g} and differ in their sizes "
+            "only, which would be one row of a table; run them into two folders"
+        )

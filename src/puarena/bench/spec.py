@@ -186,12 +186,14 @@ class Spec(BaseModel):
     def summary(self) -> str:
         """What is run, in a sentence."""
         names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
-        rates = sorted({rate for problem in self.problems for rate in problem.rates})
         settings = dict.fromkeys(ways.get(code).title for problem in self.problems for code in problem.settings)
         methods = "every algorithm" if ALL in self.algorithms else enumerated(self.algorithms)
-        labeled = enumerated([f"{100 * rate:g}%" for rate in rates])
+        rates = sorted({rate for problem in self.problems if problem.labeled is None for rate in problem.rates})
+        labeled = [f"{enumerated([f'{100 * rate:g}%' for rate in rates])} labeled"] if rates else []
+        labeled += [f"{p.labeled:,} labeled beside {p.unlabeled:,} unlabeled" for p in self.problems if p.labeled]
         return (
-            f"{methods[0].upper()}{methods[1:]} on {enumerated(names)}, {enumerated(settings)}, {labeled} labeled: "
+            f"{methods[0].upper()}{methods[1:]} on {enumerated(names)}, {enumerated(settings)}, "
+            f"{enumerated(dict.fromkeys(labeled))}: "
             f"{counted(self.splits, 'split')}, {counted(self.configs, 'configuration')}, {self.steps:,} steps."
         )
 
@@ -248,7 +250,7 @@ class Spec(BaseModel):
         content["algorithms"] = sorted(set(content["algorithms"]))
         content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
         for problem in content["problems"]:
-            for field in PROBLEM_LISTS:
+            for field in problem.keys() & set(PROBLEM_LISTS):
                 problem[field] = sorted(set(problem[field]), key=lambda value: (value is None, value))
             if problem["labelling"] == [ways.SCAR]:  # as it was before there was a choice
                 del problem["labelling"]
