@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,18 @@ def _rows(
     return x, [Row(name, data, hidden, 11 + i, lr, calibration=kinds[i % 2]) for i, lr in enumerate(lrs)]
 
 
+def _clean(name: str, config: FleetConfig) -> Curves:
+    """The curves of the small fleet that several promises are held against."""
+    cls: Any = algorithms.get(name).cls  # another plugin may come under the same name
+    return _trained(name, cls, config)
+
+
+@lru_cache(maxsize=2)
+def _trained(name: str, cls: Any, config: FleetConfig) -> Curves:
+    x, rows = _rows(name)
+    return fleet.train(rows, config, x)
+
+
 def _same(a: Curves, b: Curves, rows_a: list[int], rows_b: list[int], message: str, tolerance: float = 0.0,
           without: Collection[str] = ()) -> None:  # fmt: skip
     for name in (column for column in a.values if column not in without):
@@ -94,17 +107,26 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
         x, of_prior = _rows(name, lrs, prior, setting=setting)
         features.append(x)
         rows += [replace(row, data=_moved(row.data, i * len(x)), calibration=usual) for row in of_prior]
-    curves = fleet.train(rows, config, np.concatenate(features))
-    auc, accuracy = (curves.values[c][curves.selectable] for c in ("test_auc", "test_accuracy"))
+    some = Fleet(rows, config, np.concatenate(features))
+    shortfall = None
+    with fleet.own_stream(some.device):
+        for _ in some.segments():
+            shortfall = _shortfall(some.log.curves(), len(lrs), ranking=entry.frame or entry.cls.rough)
+            if shortfall is None:  # the rest of the training would show nothing more
+                return
+    raise ContractError(str(shortfall))
+
+
+def _shortfall(curves: Curves, runs: int, ranking: bool) -> str | None:
+    """What the best of so many runs of each prior lack (where only the ranking is promised: of that)."""
+    auc, accuracy = (np.nan_to_num(curves.values[c][curves.selectable]) for c in ("test_auc", "test_accuracy"))
     for i, prior in enumerate(PRIORS):
-        mine = slice(i * len(lrs), (i + 1) * len(lrs))
-        best_auc, best_accuracy = np.nanmax(auc[:, mine]), np.nanmax(accuracy[:, mine])
-        if not best_auc >= 0.8:
-            raise ContractError(f"at prior {prior} its best test AUC is {best_auc:.2f}, not 0.8 or more")
-        if not (entry.frame or entry.cls.rough) and not best_accuracy > max(prior, 1 - prior) + 0.02:
-            raise ContractError(
-                f"at prior {prior} its best test accuracy is {best_accuracy:.2f}, that of a constant answer"
-            )
+        best_auc, best_accuracy = (part[:, i * runs : (i + 1) * runs].max(initial=0.0) for part in (auc, accuracy))
+        if best_auc < 0.8:
+            return f"at prior {prior} its best test AUC is {best_auc:.2f}, not 0.8 or more"
+        if not ranking and best_accuracy <= max(prior, 1 - prior) + 0.02:
+            return f"at prior {prior} its best test accuracy is {best_accuracy:.2f}, that of a constant answer"
+    return None
 
 
 def _moved(data: PUData, by: int) -> PUData:
@@ -126,7 +148,7 @@ def keeps_rows_apart(name: str, config: FleetConfig = CONFIG) -> None:
 def repeats(name: str, config: FleetConfig = CONFIG) -> None:
     """The same seed gives the same numbers, another seed gives others."""
     x, rows = _rows(name)
-    first, again = fleet.train(rows, config, x), fleet.train(rows, config, x)
+    first, again = _clean(name, config), fleet.train(rows, config, x)
     everything = list(range(len(rows)))
     _same(first, again, everything, everything, "the same seeds gave other numbers")
     other = fleet.train([replace(row, seed=row.seed + 1000) for row in rows], config, x)
@@ -137,7 +159,7 @@ def repeats(name: str, config: FleetConfig = CONFIG) -> None:
 def isolates_ruin(name: str, config: FleetConfig = CONFIG) -> None:
     """A run whose weights turn NaN is marked and harms no other."""
     x, rows = _rows(name)
-    clean = fleet.train(rows, config, x)
+    clean = _clean(name, config)
     ruined = Fleet(rows, config, x)
     with torch.no_grad():
         for network in algorithms.get(name).cls.networks:
@@ -178,7 +200,7 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     x, rows = _rows(name)
     hidden, rng = rows[0].hidden, np.random.default_rng(1)
     lots = HiddenLabels(*(rng.random(len(part)) < 0.5 for part in (hidden.u_train, hidden.u_val, hidden.test)))
-    a, b = fleet.train(rows, config, x), fleet.train([replace(row, hidden=lots) for row in rows], config, x)
+    a, b = _clean(name, config), fleet.train([replace(row, hidden=lots) for row in rows], config, x)
     everything = list(range(len(rows)))
     _same(a, b, everything, everything, "it changed with labels it must not see", without=ORACLE)
 
