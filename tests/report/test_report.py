@@ -57,6 +57,7 @@ def test_the_error_is_named() -> None:
     assert cell.text() == "70.00 ± 0.47"
     caption = only(records({"upu": 0.7})).caption()
     assert "± standard error over splits (population standard deviation / sqrt(n), as in the paper), n = 3" in caption
+    assert "the sample standard error is 1.22 times that" in caption
     other = only(records({"upu": 0.7}), error="std")
     assert other.rows[0].cells[0].text() == "70.00 ± 1.00"
     assert "± sample standard deviation over splits, n = 3" in other.caption()

@@ -132,7 +132,10 @@ class Table(Problem):
         splits = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}" if counts else "0"
         if counts and counts[-1] == 1:
             return "(n = 1 split, so no error can be given)"
-        return f"± {ERRORS[self.error]}, n = {splits}"
+        beside = ""
+        if self.error == "stderr" and len(counts) == 1:
+            beside = f" (the sample standard error is {math.sqrt(counts[0] / (counts[0] - 1)):.2f} times that)"
+        return f"± {ERRORS[self.error]}, n = {splits}{beside}"
 
     def metrics(self) -> list[tuple[str, list[Column]]]:
         """The columns, grouped by metric."""
