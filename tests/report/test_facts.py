@@ -72,7 +72,7 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
     assert [row.label for row in first.rows] == order
     assert [row.label for row in first.rows if row.cells[0].best] == ["nnpu"]
     assert [row.kind for row in first.rows] == ["frame", "frame", "", "", "", "frame", "frame"]
-    assert "(pn-oracle, cheat, trained with the true labels, not competing)" in first.caption()
+    assert "(pn-oracle, cheat, trained with true labels or propensities, not competing)" in first.caption()
     (numbers,) = statistics(source, criteria="pa")
     assert numbers.algorithms[0] == "nnpu"
     assert not {"cheat", "pn-oracle"} & set(numbers.algorithms)

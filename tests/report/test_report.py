@@ -42,7 +42,7 @@ def test_layout() -> None:
 def test_best_in_bold_without_the_oracle() -> None:
     found = only(records(ALL))
     assert [row.label for row in found.rows if row.cells[0].best] == ["nnpu-c", "mine"]  # a tie, as printed
-    assert "(pn-oracle, trained with the true labels, not competing)" in found.caption()
+    assert "(pn-oracle, trained with true labels or propensities, not competing)" in found.caption()
     alone = only(records({"pn-oracle": 0.9}))
     assert not alone.rows[0].cells[0].best
     assert "competing" not in only(records({"upu": 0.9})).caption()

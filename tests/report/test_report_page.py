@@ -119,7 +119,7 @@ def test_table_of_the_page(tmp_path: Path) -> None:
     assert sum(attributes.get("class") == "frame" for _, attributes in page.tags) == 2
     assert "PA released" in page.text
     words = " ".join(page.text.split())
-    assert "pn-oracle is trained with the true labels" in words
+    assert "pn-oracle is trained with true labels" in words
     assert "pn-naive takes the easy way out" in words
     assert "PAUC, proxy AUC" not in page.text
     assert "no run diverged" in page.text

@@ -86,7 +86,7 @@ class Table(Problem):
     def caption(self, best: str = "bold", calibrated: str = "") -> str:
         """What a reader must know to read the numbers; how the best and the calibrated rows are marked, if they are."""
         apart = list(dict.fromkeys(row.label for row in self.rows if row.supervised))
-        rule = f" ({', '.join(apart)}, trained with the true labels, not competing)" if apart else ""
+        rule = f" ({', '.join(apart)}, trained with true labels or propensities, not competing)" if apart else ""
         first = f"Test results{self._unit()}, mean over splits {self._spread()}. Best of each column {best}{rule}."
         marked = calibrated and any(row.calibrated for row in self.rows)
         return " ".join((first, *([f"Calibrated forms {calibrated}."] if marked else []), *self.notes))
