@@ -1,16 +1,16 @@
 """From a table of one's own to predictions: text columns, missing values, some positives labeled, no prior known.
 
-python examples/own_table.py [rows]
+python examples/own_table.py [rows] [penguins.csv]
 
-The table is palmerpenguins (Horst, Hill, Gorman 2020; public domain, CC0), penguins.csv beside this file.
+The table is palmerpenguins (Horst, Hill, Gorman 2020; public domain, CC0), fetched from OpenML if no file is given.
 """
 
 import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import fetch_openml
 
 from puarena import PUClassifier, load_model
 
@@ -18,8 +18,9 @@ rows = int(sys.argv[1]) if len(sys.argv) > 1 else None
 
 # The table as it is: two text columns, gaps. Of a third of the females it is known that they are; of the rest nothing.
 # (The truth is for the last line.)
-table = pd.read_csv(Path(__file__).with_name("penguins.csv")).dropna(subset=["sex"])[:rows]
-female = (table.pop("sex") == "female").to_numpy()
+table = pd.read_csv(sys.argv[2]) if len(sys.argv) > 2 else fetch_openml(data_id=42585).frame
+table = table.dropna(subset=["sex"])[:rows]
+female = (table.pop("sex") == "FEMALE").to_numpy()
 labeled = female & (np.random.default_rng(0).random(len(table)) < 1 / 3)
 print(f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, columns: {', '.join(table)}")
 

@@ -176,6 +176,14 @@ def test_bad_tables(tmp_path, text, words):
         data.load("magic", tmp_path)
 
 
+def test_arff_has_two_quotation_marks(tmp_path):
+    rows = ['"it is, O\'Brien", 1', "'say \"no\"', 2", 'plain, "3"', "?, 4"]
+    (tmp_path / "t.arff").write_text("\n".join(["@attribute a string", "@attribute b real", "@data", *rows]))
+    frame = frames.read_frame(tmp_path / "t.arff")
+    assert frame["a"].tolist()[:3] == ["it is, O'Brien", 'say "no"', "plain"]
+    assert frame["b"].tolist() == [1, 2, 3, 4]
+
+
 def test_what_arff_says_is_nominal_stays_text(tmp_path):
     (tmp_path / "t.arff").write_text("@attribute a {0,1}\n@attribute 'b c' integer\n@data\n0,5\n1,?\n")
     frame = frames.read_frame(tmp_path / "t.arff")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import sklearn
 from documents import ROOT
+
+from puarena.data import frames
 
 VARIABLES = {  # of a Python block
     "X": "import numpy; X = numpy.random.default_rng(0).normal(size=(400, 3)); X[:200] += 1.5",
@@ -39,11 +43,19 @@ def _table(column: str, yes: str, no: str) -> Callable[[Path], None]:
     return write
 
 
+def penguins(file: Path) -> None:
+    """The table 42585 of OpenML, real bytes: scikit-learn brings them for its own tests."""
+    (packed,) = Path(sklearn.__file__).parent.glob("datasets/tests/data/openml/id_42585/data*.arff.gz")
+    arff = file.with_suffix(".arff")
+    arff.write_bytes(gzip.decompress(packed.read_bytes()))
+    frames.read_frame(arff).to_csv(file, index=False)
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "data.csv": _table("s", "1", "0"),
     "new.csv": _table("s", "1", "0"),
     "churn.csv": _table("outcome", "yes", "no"),
     "tiny.yaml": lambda file: file.write_text(TINY) and None,
-    "penguins.csv": lambda file: shutil.copy(ROOT / "examples" / "penguins.csv", file) and None,
+    "penguins.csv": penguins,
     "benchmarks": lambda folder: shutil.copytree(ROOT / "benchmarks", folder) and None,
 }

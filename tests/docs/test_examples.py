@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from givens import penguins
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -25,10 +26,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("adding_a_method.py", ["nnpu: accuracy", "soft-pu: accuracy"]),
     ],
 )
-def test_examples(name, words):
+def test_examples(name, words, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    arguments = ["50"]
+    if name == "own_table.py":
+        penguins(tmp_path / "penguins.csv")
+        arguments.append(tmp_path / "penguins.csv")
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, "50"], capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stderr
     for word in words:

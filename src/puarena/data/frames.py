@@ -6,7 +6,8 @@ import csv
 import glob
 import re
 import warnings
-from itertools import takewhile
+from collections.abc import Iterable
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def _read_attributes(file: Path) -> pd.DataFrame:
         header = list(takewhile(lambda line: line.startswith("@"), lines))
         if any(line.startswith("{") for line in lines[len(header) :]):
             raise UserError(f"'{file}' is a sparse ARFF file, and only dense ones are read")
-        rows = list(csv.reader(lines[len(header) :], skipinitialspace=True, quotechar="'"))
+        rows = [row for quote, part in groupby(lines[len(header) :], _quote) for row in _rows(part, quote)]
     except (OSError, csv.Error) as error:
         raise UserError(f"cannot read '{file}': {error}") from error
     matches = [re.match(r"@attribute\s+('[^']*'|\"[^\"]*\"|[^\s{]+)\s*(\{?)", line, re.IGNORECASE) for line in header]
@@ -89,6 +90,15 @@ def _read_attributes(file: Path) -> pd.DataFrame:
         if not nominal and parsed.isna().equals(frame[name].isna()):
             frame[name] = parsed
     return frame
+
+
+def _quote(line: str) -> str:
+    """Return with which of its two quotation marks a line of an ARFF file is written."""
+    return '"' if re.search(r'(^|,)\s*"', line) else "'"
+
+
+def _rows(lines: Iterable[str], quote: str) -> Iterable[list[str]]:
+    return csv.reader(lines, skipinitialspace=True, quotechar=quote)
 
 
 def encoded(file: Path, frame: pd.DataFrame, names: list[str], every: bool = False) -> pd.DataFrame:
