@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pandas as pd
@@ -18,8 +20,9 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena.bench import executors
-from puarena.bench.executors import gpus, slurm
+from puarena.bench.executors import gpus, pool, slurm
 from puarena.bench.executors.base import How
+from puarena.bench.executors.spawning import WorkerContext
 from puarena.bench.plan import group, make_plan
 from puarena.bench.progress import Lines, Progress
 from puarena.bench.spec import Spec
@@ -27,6 +30,7 @@ from puarena.bench.status import standing
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.store import open_store
+from stand_still import LIMIT, command, plugged, until
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -42,12 +46,25 @@ from pathlib import Path
 from puarena.algorithms import Algorithm, logistic
 
 class Bad(Algorithm):
-    name, title, paper = "bad", "Bad", "a test"
+    name, title, paper = "exits", "Exits", "a test"
 
     def objective(self, f_p, f_u):
         if multiprocessing.parent_process():  # it passes the check before the run, and breaks in a worker
-            {deed}
+            self.deed()
         return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+
+    def deed(self):
+        Path(__file__).with_name("maps").write_text(Path("/proc/self/maps").read_text())
+        os._exit(0)
+
+class Segfaults(Bad):
+    name, deed = "segfaults", lambda self: ctypes.string_at(0)
+
+class Leaves(Bad):
+    name, deed = "leaves", lambda self: sys.exit("no")
+
+class Hangs(Bad):
+    name, deed = "hangs", lambda self: time.sleep(1000)
 """
 
 
@@ -63,87 +80,105 @@ def whole(tmp_path_factory) -> pd.DataFrame:
     return curves(out)
 
 
-def with_plugin(tmp_path: Path, deed: str) -> Spec:
-    (tmp_path / "bad.py").write_text(PLUGIN.format(deed=deed))
-    return SPEC.override(algorithms=[*SPEC.algorithms, "bad"], plugins=[str(tmp_path / "bad.py")])
+def with_plugin(tmp_path: Path, *names: str) -> Spec:
+    (tmp_path / "bad.py").write_text(PLUGIN)
+    return SPEC.override(algorithms=[*SPEC.algorithms, *names], plugins=[str(tmp_path / "bad.py")])
 
 
-@pytest.mark.parametrize(
-    "deed, reason",
-    [
-        ("os._exit(0)", "ended with code 0"),
-        ("ctypes.string_at(0)", "SIGSEGV"),
-        ("sys.exit('no')", "SystemExit: no"),
-    ],
-)
-def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole, deed, reason):
-    outcome = puarena.run(with_plugin(tmp_path, deed), tmp_path / "out", device="cpu", workers=2)
-    assert {failure.label.split()[0] for failure in outcome.failures} == {"bad"}
-    assert all(reason in failure.reason for failure in outcome.failures)
-    frame = curves(tmp_path / "out")
-    pd.testing.assert_frame_equal(frame, whole, check_exact=True)
-    note = open_store(tmp_path / "out").failures()[0]
-    assert note["exception"] in {"WorkerLost", "SystemExit"}
-    assert note["machine"]
-    assert standing(open_store(tmp_path / "out")).count("failed") == 2
+def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
+    spec = with_plugin(tmp_path, "exits", "segfaults", "leaves")
+    outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=2)
+    reasons = {failure.label.split()[0]: failure.reason for failure in outcome.failures}
+    assert reasons.keys() == {"exits", "segfaults", "leaves"}
+    assert "ended with code 0" in reasons["exits"]
+    assert "SIGSEGV" in reasons["segfaults"]
+    assert "SystemExit: no" in reasons["leaves"]
+    pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
+    notes = open_store(tmp_path / "out").failures()
+    assert {note["exception"] for note in notes} == {"WorkerLost", "SystemExit"}
+    assert all(note["machine"] for note in notes)
+    assert standing(open_store(tmp_path / "out")).count("failed") == 6
+    assert "memfd:puarena" in (tmp_path / "maps").read_text(), "workers have one copy of the data"
 
 
 def test_a_fleet_that_hangs_is_given_up(tmp_path, whole):
-    spec = with_plugin(tmp_path, "time.sleep(1000)")
-    outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=2, fleet_timeout=20)
+    outcome = puarena.run(with_plugin(tmp_path, "hangs"), tmp_path / "out", device="cpu", workers=2, fleet_timeout=10)
     assert {failure.exception for failure in outcome.failures} == {"Timeout"}
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
 
 
+class Killer(Progress):
+    """Kills one process that has a claim."""
+
+    def __init__(self, out: Path) -> None:
+        super().__init__()
+        self.out, self.victim = out, 0
+
+    def news(self, fleet, done):
+        super().news(fleet, done)
+        for file in () if self.victim else (self.out / "claims").glob("[!.]*.1"):
+            self.victim = json.loads(file.read_text())["pid"]
+            os.kill(self.victim, signal.SIGKILL)
+            return
+
+
 def test_a_killed_worker_is_replaced(tmp_path, whole):
-    killed = []
-
-    class Killer(Progress):
-        def news(self, fleet, done):
-            super().news(fleet, done)
-            claims = [json.loads(file.read_text()) for file in (tmp_path / "claims").glob("[!.]*")]
-            if len(killed) < 2 and claims:
-                killed.append(claims[0]["pid"])
-                os.kill(claims[0]["pid"], signal.SIGKILL)
-
-    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, progress=Killer(), checkpoint_every=0)
-    assert len(killed) == 2
+    killer = Killer(tmp_path)
+    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, progress=killer, checkpoint_every=0)
+    assert killer.victim
     assert outcome.failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
     assert list((tmp_path / "claims").iterdir()) == []
 
 
-def test_workers_share_the_data(tmp_path):
-    spec = with_plugin(tmp_path, f"Path({str(tmp_path / 'maps')!r}).write_text(Path('/proc/self/maps').read_text())")
-    assert puarena.run(spec, tmp_path / "out", device="cpu", workers=2).failures == []
-    assert "memfd:puarena" in (tmp_path / "maps").read_text()
+def a_worker(target, *given) -> tuple[pool.Pool, Connection]:
+    """A pool with one worker process that does this, and the worker's end of its line."""
+    here, there = WorkerContext().Pipe()
+    process = WorkerContext().Process(target=target, args=given)
+    process.start()
+    crew = pool.Pool([], None, How(), executors.Executor)
+    crew.workers.append(pool.Worker(process, here, {}))
+    return crew, there
 
 
-def driver(tmp_path: Path, *more: str) -> subprocess.Popen:
-    (tmp_path / "spec.yaml").write_text(json.dumps(SPEC.override(steps=400, configs=4).to_dict()))
-    command = [sys.executable, "-m", "puarena", "run", tmp_path / "spec.yaml", "--out", tmp_path / "out"]
-    command += ["--device", "cpu", "--workers", "1", *more]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    return subprocess.Popen([str(word) for word in command], env=environment, stderr=subprocess.PIPE, text=True)
+def test_what_a_listener_raises_is_not_the_end_of_a_worker():
+    """It was taken for one, and then waited for: an OSError of a display, or of a test that kills a dead process."""
+
+    def listener(fleet, done):
+        raise ProcessLookupError("of the listener")
+
+    crew, there = a_worker(time.sleep, 100)
+    there.send(("news", group(make_plan(SPEC).runs, 2)[0], ("name", 1)))
+    with pytest.raises(ProcessLookupError, match="of the listener"):
+        list(crew._hear(crew.workers[0], listener, deque()))
+    assert crew.workers[0].process.is_alive()
+    crew.workers[0].process.kill()
 
 
-def until(condition, seconds: float = 120) -> None:
-    limit = time.monotonic() + seconds
-    while not condition() and time.monotonic() < limit:
-        time.sleep(0.02)
-    assert condition()
+@pytest.mark.parametrize("what", ["its line is closed", "it is never ready"])
+def test_a_worker_that_is_of_no_use_is_ended(monkeypatch, what):
+    monkeypatch.setattr(pool, "ENDING", 0.1)
+    monkeypatch.setattr(pool, "OPENING", 0.0 if "ready" in what else 900.0)
+    crew, there = a_worker(time.sleep, 100)
+    if "closed" in what:
+        there.close()
+    process, waiting = crew.workers[0].process, deque()
+    assert list(crew._hear(crew.workers[0], print, waiting)) == []
+    assert process.exitcode == -signal.SIGKILL
+    assert crew.workers == []
 
 
 def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
-    spec = SPEC.override(steps=400, configs=4)
+    spec, flag = plugged(tmp_path, SPEC)
     puarena.run(spec, tmp_path / "whole", device="cpu", workers=1)
-    first, second = driver(tmp_path), driver(tmp_path)
+    flag.write_text("wait")
     claims = tmp_path / "out" / "claims"
-    until(lambda: claims.exists() and len(list(claims.glob("[!.]*"))) == 2)
-    first.kill()
-    first.wait()
-    error = second.communicate()[1]
-    assert second.returncode == 0, error
+    with command(tmp_path, spec, "--workers", "1") as first, command(tmp_path, spec, "--workers", "1") as second:
+        until(lambda: claims.exists() and len(list(claims.glob("[!.]*.1"))) == 2, first)
+        first.kill()
+        flag.unlink()
+        error = second.communicate(timeout=LIMIT)[1]
+        assert second.returncode == 0, error
     frame = puarena.load(tmp_path / "out").df()
     assert not frame.duplicated(["run", "step"]).any()
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True)
@@ -152,11 +187,14 @@ def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_keeps_a_last_state(tmp_path, number):
-    process = driver(tmp_path)
+    spec, flag = plugged(tmp_path, SPEC)
+    flag.write_text("wait")
     claims = tmp_path / "out" / "claims"
-    until(lambda: claims.exists() and list(claims.glob("[!.]*")))
-    process.send_signal(number)
-    error = process.communicate(timeout=120)[1]
+    with command(tmp_path, spec, "--workers", "1") as process:
+        until(lambda: claims.exists() and list(claims.glob("[!.]*.1")), process)
+        process.send_signal(number)
+        flag.unlink()
+        error = process.communicate(timeout=LIMIT)[1]
     assert process.returncode == 128 + number, error
     assert number.name in error
     assert len(list((tmp_path / "out" / "progress").glob("[!.]*"))) == 1
@@ -191,13 +229,14 @@ def test_a_display_that_breaks_does_not_end_training(tmp_path, whole):
 def test_reading_runs_no_code(tmp_path):
     trap = tmp_path / "trap"
     plugin = tmp_path / "bad.py"
-    spec = with_plugin(tmp_path, "pass")
+    spec = with_plugin(tmp_path, "leaves")
     puarena.run(spec, tmp_path / "out", device="cpu", workers=1)
     plugin.write_text(f"open({str(trap)!r}, 'w')")
     script = "import sys; from puarena.cli import app; app(['status', sys.argv[1]])"
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
     for _ in ("planned.parquet", "no such file"):
-        words = subprocess.check_output([sys.executable, "-c", script, tmp_path / "out"], text=True, env=environment)
+        call = [sys.executable, "-c", script, tmp_path / "out"]
+        words = subprocess.check_output(call, text=True, env=environment, timeout=LIMIT)
         assert "planned 8  done 8" in words
         assert not trap.exists()
         (tmp_path / "out" / "planned.parquet").unlink(missing_ok=True)
@@ -295,19 +334,9 @@ def test_slurm_parameters_and_shares():
 def test_ray(tmp_path, whole, monkeypatch):
     pytest.importorskip("ray", reason="needs Ray (pip install 'puarena[ray]')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(puarena.__file__).parents[1]), *sys.path]))
-    killed = []
-
-    class Killer(Progress):
-        def news(self, fleet, done):
-            super().news(fleet, done)
-            claims = [json.loads(file.read_text()) for file in (tmp_path / "claims").glob("[!.]*")]
-            if not killed and claims:
-                killed.append(claims[0]["pid"])
-                os.kill(claims[0]["pid"], signal.SIGKILL)
-
-    how = {"device": "cpu", "engine": "ray", "workers": 2, "checkpoint_every": 0}
-    outcome = puarena.run(SPEC, tmp_path, progress=Killer(), **how)
-    assert killed
+    killer = Killer(tmp_path)
+    outcome = puarena.run(SPEC, tmp_path, progress=killer, device="cpu", engine="ray", workers=2, checkpoint_every=0)
+    assert killer.victim
     assert outcome.failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
@@ -325,5 +354,5 @@ def test_claims_are_given_up_with_their_threads_alive(tmp_path):
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(puarena.run(SPEC, tmp_path, device="cpu", workers=1)))
     thread.start()
-    thread.join()
+    thread.join(LIMIT)
     assert outcomes[0].computed == 6

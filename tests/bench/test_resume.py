@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import errno
 import inspect
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +30,7 @@ from puarena.fleet.checkpoint import made_by
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.store import open_store
+from stand_still import command, plugged, until
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=64, steps=60, warmup=20, record_every=10)
@@ -228,56 +225,15 @@ def test_interrupted_and_resumed(tmp_path, whole, stop):
     assert (puarena.load(tmp_path).df().groupby("run")["seconds"].diff().dropna() > 0).all()
 
 
-PLUGIN = """
-import time
-from pathlib import Path
-from puarena.algorithms import Algorithm, logistic
-
-class Mine(Algorithm):
-    name, title, paper = "mine", "Mine", "a test"
-
-    def objective(self, f_p, f_u):
-        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
-
-    def on_epoch(self, phase, epoch, passes):
-        while epoch == 3 and Path({flag!r}).exists():
-            if Path({flag!r}).read_text() == "break":
-                raise RuntimeError("broken on purpose")
-            time.sleep(0.1)
-
-class Twin(Mine):
-    name, title = "twin", "Twin"
-"""
-
-
-@pytest.fixture
-def plugged(tmp_path) -> tuple[Spec, Path]:
-    """A spec of two fleets that stand still, or break, after three epochs while there is a flag."""
-    flag, plugin = tmp_path / "flag", tmp_path / "mine.py"
-    plugin.write_text(PLUGIN.format(flag=str(flag)))
-    return SPEC.override(algorithms=["mine", "twin"], plugins=[str(plugin)], splits=1), flag
-
-
 @pytest.mark.skipif(os.name == "nt", reason="kills a group of processes")
-def test_killed_and_resumed(tmp_path, plugged):
+def test_killed_and_resumed(tmp_path):
     """SIGKILL to a command and its two worker processes; the next run takes up what both kept."""
-    spec, flag = plugged
+    spec, flag = plugged(tmp_path, SPEC)
     flag.write_text("wait")
-    (tmp_path / "spec.yaml").write_text(json.dumps(spec.to_dict()))
-    command = [sys.executable, "-m", "puarena", "run", tmp_path / "spec.yaml", "--out", tmp_path / "out"]
-    command += ["--device", "cpu", "--workers", "2", "--checkpoint-every", "0"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    process = subprocess.Popen(
-        [str(word) for word in command], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        limit = time.monotonic() + 120
-        kept = (tmp_path / "out" / "progress").glob
-        while len(list(kept("[!.]*"))) < 2 and process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.02)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    kept = (tmp_path / "out" / "progress").glob
+    with command(tmp_path, spec, "--workers", "2", "--checkpoint-every", "0") as process:
+        until(lambda: len(list(kept("[!.]*"))) == 2, process)
+    assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
     flag.unlink()
     assert open_store(tmp_path / "out").done_runs() == set()
     told = go(tmp_path / "out", spec=spec)
@@ -288,8 +244,8 @@ def test_killed_and_resumed(tmp_path, plugged):
     pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
 
 
-def test_a_fleet_that_broke_goes_on(tmp_path, plugged):
-    spec, flag = plugged
+def test_a_fleet_that_broke_goes_on(tmp_path):
+    spec, flag = plugged(tmp_path, SPEC)
     flag.write_text("break")
     outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=1, checkpoint_every=0)
     assert {failure.reason.split(" (")[0] for failure in outcome.failures} == {"RuntimeError: broken on purpose"}

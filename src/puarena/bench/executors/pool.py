@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from puarena.bench.work import Job
 
 GRACE = 60.0  # seconds for workers to come to a record and keep their states
+OPENING = 900.0  # seconds for a worker to be ready
+ENDING = 10.0  # seconds for a worker to end that has closed its line
 STARTS = 3  # workers in a row that end before they train, after which something is wrong with all
 
 
@@ -43,7 +45,7 @@ class Worker:
     ready: bool = False
     stopped: bool = False  # on its own account: it was sent a signal, and its fleets keep their states
     fleets: list[FleetSpec] = field(default_factory=list)
-    since: float = 0.0
+    since: float = field(default_factory=time.monotonic)  # it has them, or was started
 
 
 class Pool:
@@ -97,12 +99,14 @@ class Pool:
     def _start(self, environment: Mapping[str, str]) -> None:
         context = WorkerContext()
         here, there = context.Pipe()
-        process = context.Process(target=_work, args=(there, dict(environment), self.shared))
+        arrays = self.shared and self.shared.arrays  # what is long goes through the line: that notices if nobody reads
+        process = context.Process(target=_work, args=(there, dict(environment), arrays))
         process.start()
         there.close()
         self.workers.append(Worker(process, here, environment))
         with suppress(OSError):  # it ended at once
-            here.send((self.job, self.inner, self.how.workers, self.how.threads))
+            bare = self.shared and replace(self.shared, arrays={})
+            here.send((self.job, self.inner, self.how.workers, self.how.threads, bare))
 
     def _give(self, worker: Worker, fleets: list[FleetSpec]) -> None:
         worker.fleets, worker.since = fleets, time.monotonic()
@@ -112,32 +116,31 @@ class Pool:
     def _hear(self, worker: Worker, news: News, waiting: deque[FleetSpec]) -> Iterator[Ended]:
         """Take in what a worker sent, and that it ended."""
         dead = not worker.process.is_alive()  # asked first: what it sent before is still read
-        try:
-            while worker.line.poll():
-                kind, fleet, value = worker.line.recv()
-                if kind == "ready":
-                    worker.ready, self.short_lived = True, 0
-                elif kind == "news":
-                    news(self.known.setdefault(value[0], fleet), value[1])
-                elif kind == "stopped":
-                    worker.stopped = True
-                elif kind == "refused":
-                    raise value
-                else:
-                    worker.fleets = _without(worker.fleets, fleet)
-                    yield Ended(fleet, value)
-        except (EOFError, OSError, pickle.UnpicklingError):
-            dead = True
-        late = self.how.fleet_timeout and worker.fleets and time.monotonic() - worker.since > self.how.fleet_timeout
+        for kind, fleet, value in _received(worker.line):
+            if kind == "ready":
+                worker.ready, self.short_lived = True, 0
+            elif kind == "news":
+                news(self.known.setdefault(value[0], fleet), value[1])
+            elif kind == "stopped":
+                worker.stopped = True
+            elif kind == "refused":
+                raise value
+            elif kind == "gone":
+                dead = True
+            else:
+                worker.fleets = _without(worker.fleets, fleet)
+                yield Ended(fleet, value)
+        limit = self.how.fleet_timeout if worker.fleets else None if worker.ready else OPENING
+        late = limit is not None and time.monotonic() - worker.since > limit
         if dead or late:
-            yield from self._bury(worker, bool(late) and not dead, waiting)
+            yield from self._bury(worker, late and not dead, waiting)
 
     def _bury(self, worker: Worker, late: bool, waiting: deque[FleetSpec]) -> Iterator[Ended]:
         """Take leave of a worker that ended, or that is ended as its fleet takes too long."""
         self.workers.remove(worker)
         self.free.append(worker.environment)
-        if late:
-            worker.process.kill()
+        worker.process.join(0 if late else ENDING)
+        worker.process.kill()
         worker.process.join()
         worker.line.close()
         if not worker.ready:
@@ -178,6 +181,15 @@ class Pool:
             self.workers.clear()
 
 
+def _received(line: Connection) -> Iterator[tuple[str, Any, Any]]:
+    """What a worker has sent, and in the end that it is gone, if it is. What listeners raise is not its ending."""
+    try:
+        while line.poll():
+            yield line.recv()
+    except (EOFError, OSError, pickle.UnpicklingError):
+        yield "gone", None, None
+
+
 def _without(fleets: list[FleetSpec], ended: FleetSpec) -> list[FleetSpec]:
     """The fleets less one that ended, or less a part of one."""
     gone = {run.run_id for run in ended.runs}
@@ -195,7 +207,7 @@ def _ending(code: int | None) -> str:
     return f"ended with code {code}"
 
 
-def _work(line: Connection, environment: Mapping[str, str], shared: Any) -> None:
+def _work(line: Connection, environment: Mapping[str, str], arrays: Any) -> None:
     """What a worker process does: it is sent a job, then fleets, then nothing."""
     os.environ.update(environment)
     end_with_parent()
@@ -203,9 +215,9 @@ def _work(line: Connection, environment: Mapping[str, str], shared: Any) -> None
     stop = Stop()
     signal.signal(signal.SIGTERM, stop._note)
     try:
-        job, inner, workers, threads = line.recv()
-        if shared is not None:
-            job.source.datasets = shared.datasets()
+        job, inner, workers, threads, bare = line.recv()
+        if bare is not None:
+            job.source.datasets = replace(bare, arrays=arrays).datasets()
         job.prepare()
         executor = inner(workers, How(threads=threads))
         line.send(("ready", None, None))
