@@ -30,7 +30,10 @@ CONFIG = FleetConfig(
     strong=VIEWS.strong,
     evaluation=VIEWS.evaluation,
 )
-NAMES = [name for name in algorithms.names() if not algorithms.get(name).cls.knows_propensity]
+ENTRIES = {name: algorithms.get(name) for name in algorithms.names()}
+NAMES = [name for name, entry in ENTRIES.items() if not entry.cls.knows_propensity]
+if DEVICE == "cpu":  # where the contract has trained them all on tables: calibration does not look at the inputs
+    NAMES = [name for name in NAMES if not ENTRIES[name].calibrated]
 
 
 @pytest.fixture(autouse=True)
