@@ -255,3 +255,11 @@ def test_a_lost_row_stays_lost_in_the_next_phase():
     assert curves.diverged.tolist() == [-1, 30]
     assert f.optimisers["f"].descent[1] == 0
     assert all((p[1] == 0).all() for p in f.algorithm.f.parameters())
+
+
+def test_a_schedule_over_two_phases_is_one_wave():
+    whole = Optimiser("adam", 1e-3, schedule="cosine")
+    first, second = replace(whole, part=(0.0, 0.25)), replace(whole, part=(0.25, 1.0))
+    assert first.factor(1.0) == second.factor(0.0) == whole.factor(0.25)
+    assert second.factor(0.5) == pytest.approx(whole.factor(0.625))
+    assert second.factor(1.0) == pytest.approx(0.0)

@@ -3,7 +3,9 @@
 Chen, Chen, Chen, Yuan, Gong, Chen, Wang: Self-PU: Self boosted and calibrated positive-unlabeled training. ICML 2020.
 """
 
+from dataclasses import replace
 from math import exp
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 from puarena.algorithms.core.averages import ema_, frozen_copy, move_
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.losses import ascent_step, cross_entropy
+from puarena.algorithms.core.optimiser import Declared, Optimiser
 
 EPOCHS = 200  # the authors' epochs: what they schedule by epochs happens here after the same share of all steps
 MARKS = (10, 20, 30, 40)  # after these each student selects clean points
@@ -18,6 +21,13 @@ TAUGHT = 50  # from here on students agree with each other and with their teache
 TOP = {"f": 0.4, "g": 0.6}  # how eagerly the two students select
 AVERAGES = 2 * EPOCHS  # a teacher moves twice an epoch
 LONGEST = 0.999  # of what a teacher keeps of itself
+ADAM = Optimiser(
+    "adam",
+    5e-4,
+    weight_decay=5e-3,
+    schedule="cosine",
+    source="the authors' code, one wave; the moments begin anew here",
+)
 
 
 class SelfPU(Algorithm):
@@ -37,6 +47,10 @@ class SelfPU(Algorithm):
         Phase("paced", (Update("paced_loss", ("f", "g")),), share=TAUGHT / EPOCHS),
         Phase("taught", (Update("loss", ("f", "g")),)),
     )
+    authors_optimiser: ClassVar[Declared] = {
+        "paced": replace(ADAM, part=(0.0, TAUGHT / EPOCHS)),
+        "taught": replace(ADAM, part=(TAUGHT / EPOCHS, 1.0)),
+    }
     cost = 2.6
     differs = (
         "Without self-calibration, whose meta batches are the test inputs. The authors' consistency term takes a "

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Batch, Passes, Phase, Update
 from puarena.algorithms.core.losses import count, logistic
+from puarena.algorithms.core.optimiser import Optimiser
 from puarena.algorithms.cvir import CVIR
 
 DELTA, GAMMA = 0.1, 0.01  # failure probability and slack of the confidence bound
@@ -53,6 +54,7 @@ class TEDn(CVIR):
     name, title = "tedn", "TEDn"
     setting, needs_prior, in_paper, calibrates = "either", False, False, False
     phases = (Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False), Phase())
+    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code, CIFAR-10")
     cost = 1.2
     differs = (
         "The authors' code counts unlabeled scores strictly above the cut, asks for two points in both counts, lets "

@@ -11,6 +11,7 @@ from math import cos, pi
 class Optimiser:
     """An optimiser with its values; schedules run over the steps of a phase, however many those are here.
 
+    One that runs over several phases says with ``part`` from where to where it goes in this one.
     ``schedule``: "constant", "cosine" (``1`` to ``final``, half a wave), "slow-cosine" (``cos(7/16 pi t)``) or
     "halving" (at the shares ``halve_at`` of the phase).
     """
@@ -26,10 +27,12 @@ class Optimiser:
     schedule: str = "constant"
     final: float = 0.0
     halve_at: tuple[float, ...] = ()
+    part: tuple[float, float] = (0.0, 1.0)
     source: str = ""  # where the values stand
 
     def factor(self, share: float) -> float:
         """Return what the learning rate is multiplied by when a ``share`` of the phase is done."""
+        share = self.part[0] + (self.part[1] - self.part[0]) * share
         if self.schedule == "cosine":
             return self.final + (1 - self.final) * (1 + cos(pi * share)) / 2
         if self.schedule == "slow-cosine":
