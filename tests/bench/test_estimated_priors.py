@@ -42,6 +42,12 @@ def test_estimated_runs_stand_next_to_the_true_ones():
     assert true.run_id != other.run_id
 
 
+def test_a_classic_is_told_every_prior_that_it_can_use():
+    runs = make_plan(Spec(**GIVEN | {"algorithms": ["puet", "elkan-noto"]}, prior_source=BOTH)).runs
+    assert [run.prior_source for run in runs if run.algorithm == "puet"] == BOTH * 2
+    assert {run.prior_source for run in runs if run.algorithm == "elkan-noto"} == {"true"}
+
+
 def test_only_known_sources():
     with pytest.raises(UserError, match="did you mean 'estimate:bbe'"):
         Spec(**GIVEN, prior_source="estimate:bbf")

@@ -223,7 +223,7 @@ def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iter
     network = networks.DEFAULT if classic else network
     kind = networks.get(network)
     configs = 1 if classic else spec.configs
-    sources = spec.prior_source[:1] if classic else spec.prior_source  # they do not use it
+    sources = spec.prior_source[:1] if classic and not entry.needs_prior else spec.prior_source
     for split, config, prior_source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
         drawn = configurations.draw(config, trial, kind, hypers, PROFILES[spec.profile].default_batch)
