@@ -16,14 +16,14 @@ LETTERS = {
     "prior": "π", "pi": "π", "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eta": "η", "lam": "λ", "mu": "μ",
     "nu": "ν", "psi": "ψ", "rho": "ρ", "sigma": "σ", "tau": "τ", "Phi": "Φ", "l": "ℓ",
 }  # fmt: skip
-OPERATORS = {"-": "\u2212", "<=": "≤", ">=": "≥", "*": "·", "~": "∼", "||": "∥"}
+OPERATORS = {"-": "\u2212", "<=": "≤", ">=": "≥", "*": "·", "~": "∼", "||": "∥", "->": "→"}
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|"}
 TOKEN = re.compile(
     r"(?P<gap>\s+)"
     r"|(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)"
     r"|(?P<name>(?P<stem>[A-Za-z]+)(?P<digits>\d*)(?:_(?P<below>[+-]|[0-9.]*[0-9]|[A-Za-z0-9]+'*))?"
     r"(?P<prime>'*)(?P<tilde>~?)(?P<sign>(?<=[lgL])[+-](?=$|[\s\])},/.;|]))?)"
-    r"|(?P<mark>\|\||<=|>=|[-+*/^=<>~∓±,;:.()\[\]{}|…])"
+    r"|(?P<mark>\|\||->|<=|>=|[-+*/^=<>~∓±,;:.()\[\]{}|…])"
 )
 
 
@@ -31,12 +31,13 @@ class FormulaError(ValueError):
     """The text is not in the notation."""
 
 
-def mathml(text: str, block: bool = False) -> str:
-    """A formula as MathML; readers of the page's text, and of pages read aloud, get the plain notation."""
+def mathml(text: str, block: bool = False, after: str = "") -> str:
+    """A formula as MathML, with a comma or point ``after`` it; its ``alttext`` is the plain notation."""
     parser = _Parser(text)
     inside = parser.until(None)
     display = ' display="block"' if block else ""
-    return f'<math{display} alttext="{escape(text)}"><mrow>{inside}</mrow></math>'
+    end = f"<mtext>{escape(after)}</mtext>" if after else ""
+    return f'<math{display} alttext="{escape(text)}"><mrow>{inside}{end}</mrow></math>'
 
 
 class _Parser:
