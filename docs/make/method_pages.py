@@ -164,11 +164,10 @@ def _differences(entry: Entry) -> str:
     parts = [_sentences(entry.differs) if entry.differs else "In nothing that is known."]
     for form in forms_of(entry):
         if form.variant and not form.calibrated:
-            words = "" if form.differs == entry.differs else f" {_sentences(form.differs)}"
+            words = "" if form.differs == entry.differs else f"<p>{escape(form.differs)}</p>"
             parts.append(
                 f'<div class="admonition note"><p class="admonition-title">As the published code has it: '
-                f"<code>{escape(form.name)}</code></p>\n{typeset(form.objective)}\n"
-                f"{f'<p>{words.strip()}</p>' if words else ''}</div>"
+                f"<code>{escape(form.name)}</code></p>\n{typeset(form.objective)}\n{words}</div>"
             )
     return "\n\n".join(parts)
 

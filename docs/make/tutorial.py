@@ -118,6 +118,9 @@ def _html(output: Output) -> str:
     if output["output_type"] == "stream":
         return f"<pre>{escape(''.join(output['text']))}</pre>"
     html = "".join(output["data"].get("text/html", "")) or f"<pre>{escape(''.join(output['data']['text/plain']))}</pre>"
+    html = re.sub(
+        r"<style scoped>.*?</style>|border=\"1\" class=\"dataframe\"", "", html, flags=re.S
+    )  # the page has its own
     return re.sub(r"\n\s*\n", "\n", html)
 
 
