@@ -185,3 +185,10 @@ def test_the_readmes_tables_of_methods_are_true():
             if not entry.frame:
                 said = (assumes, prior == "yes", calibrated)
                 assert said == (entry.setting, entry.needs_prior, entry.calibrated_form), entry.name
+
+
+def test_the_tables_of_the_results_are_those_that_are_published(tmp_path):
+    written = tmp_path / "tabular.md"
+    result = CliRunner().invoke(app, ["report", "published:tabular-definition", "--markdown", str(written)])
+    assert result.exit_code == 0, result.output
+    assert written.read_text(encoding="utf-8").strip() in (ROOT / "docs/results.md").read_text(encoding="utf-8")
