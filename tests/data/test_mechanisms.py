@@ -100,7 +100,7 @@ def test_numbers_are_exact_in_either_setting(way, setting):
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_frequencies_are_the_stated_probabilities(way):
-    mechanism, times = labelling.mechanism(way), 3000
+    mechanism, times = labelling.mechanism(way), 10_000
     some = some_candidates()
     chances = mechanism.propensity(some)
     rng = np.random.default_rng(5)

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import DOCUMENTS, SHELL, Block, blocks
+from documents import DOCUMENTS, ROOT, SHELL, Block, blocks
 from givens import FILES, VARIABLES
 from typer.testing import CliRunner
 
+from puarena import catalogue
 from puarena.cli import app
 
 HAS_DATA = "PUARENA_DATA" in os.environ
@@ -165,3 +166,29 @@ def test_every_document_is_read():
 def test_lines_are_made_smaller_where_they_do_not_say_how_large():
     assert smaller("puarena fit data.csv --steps 7") == ["fit", "data.csv", "--steps", "7"]
     assert smaller("puarena fit data.csv") == ["fit", "data.csv", "--steps", "20"]
+
+
+# -- what README says of methods -------------------------------------------------------------------------------------
+
+ROW = re.compile(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \|(.*)\|$", re.MULTILINE)
+
+
+def test_the_readmes_tables_of_methods_are_true():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme[readme.index("\n## Algorithms") : readme.index("\n## Datasets")]
+    named = set(re.findall(r"`([a-z0-9-]+)`", section))
+    plain = {name: entry for name, entry in catalogue.entries().items() if not entry.variant and not entry.calibrated}
+    assert set(plain) <= named, "every method is named"
+    for names, cells in ROW.findall(section):
+        _, assumes, prior, calibrated = (cell.strip(" `") for cell in cells.split("|"))
+        for entry in (plain[name] for name in re.findall(r"`(.+?)`", names)):
+            if not entry.frame:
+                said = (assumes, prior == "yes", calibrated)
+                assert said == (entry.setting, entry.needs_prior, entry.calibrated_form), entry.name
+
+
+def test_the_tables_of_the_results_are_those_that_are_published(tmp_path):
+    written = tmp_path / "tabular.md"
+    result = CliRunner().invoke(app, ["report", "published:tabular-definition", "--markdown", str(written)])
+    assert result.exit_code == 0, result.output
+    assert written.read_text(encoding="utf-8").strip() in (ROOT / "docs/results.md").read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
     frame = with_words(select(curves, [criterion]))
     frame = frame.assign(
         value=record.factor * frame[record.column],
-        way=[labelling.short(text).partition("(")[0] for text in frame["labelling"]],
+        way=[labelling.way(text) for text in frame["labelling"]],
     ).dropna(subset=["value"])
     if NAIVE not in set(frame["algorithm"]) or not curves.biased:
         raise UserError(f"a verdict on biased labels needs results of {NAIVE}, and some where labels are biased")

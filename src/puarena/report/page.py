@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena import __version__
-from puarena.data.labelling import SCAR, meaning, short
+from puarena.data.labelling import SCAR, meaning, short, way
 from puarena.files import write_file
 from puarena.metrics import CRITERIA, METRICS, cautions
 from puarena.report.completeness import completeness
@@ -85,10 +85,10 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
     query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
     shifts: dict[str, list[str]] = {}
     words: dict[str, str] = {}
-    for way, dataset, value in curves.rows(query):
-        name = short(way).partition("(")[0]
-        words[name] = meaning(way)
-        shifts.setdefault(name, []).extend([] if value is None else [f"{value:+.2f} by {short(way)} on {dataset}"])
+    for text, dataset, value in curves.rows(query):
+        words[way(text)] = meaning(text)
+        parts = [] if value is None else [f"{value:+.2f} by {short(text)} on {dataset}"]
+        shifts.setdefault(way(text), []).extend(parts)
     before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
     return [
         {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}

@@ -18,7 +18,7 @@ from puarena.data.labelling.base import Candidates, Demand, Mechanism, Setting
 from puarena.errors import UserError, unknown
 
 __all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "meaning", "mechanism",
-           "mechanisms", "names", "settings", "short", "strength"]  # fmt: skip
+           "mechanisms", "names", "settings", "short", "strength", "way"]  # fmt: skip
 
 DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
 
@@ -57,6 +57,11 @@ def meaning(text: str) -> str:
 def short(text: str) -> str:
     """Return a mechanism's text without the parameters that are as usual."""
     return mechanism(text).short if _known(text) else text
+
+
+def way(text: str) -> str:
+    """Return the name of a mechanism, whatever its parameters; the text itself where it is not known here."""
+    return mechanism(text).name if _known(text) else text
 
 
 def strength(text: str) -> float:

@@ -30,7 +30,7 @@ class Bias(base.Figure):
         frame = evidence.selection
         frame = frame[~(frame["frame"] | frame["supervised"])]
         ways = {text: labelling.strength(text) for text in dict.fromkeys(frame["labelling"])}
-        names = {text: labelling.short(text).partition("(")[0] for text in ways}
+        names = {text: labelling.way(text) for text in ways}
         frame = frame.assign(
             value=record.factor * frame[record.column], strength=frame["labelling"].map(ways),
             panel=frame["labelling"].map(names),
