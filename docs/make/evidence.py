@@ -104,7 +104,7 @@ def standings_table(found: Standings, metric: str = "accuracy", first: int | Non
     """Places as Markdown: method, place with its interval, mean, distance from the best."""
     digits = METRICS[metric].decimals
     ranks = [item.rank for item in found.items]
-    lines = ["| method | place | 95% | mean | from the best | 95% |", "| --- | ---: | --- | ---: | ---: | --- |"]
+    lines = ["| method | place | 95% | mean | from the best | 95% |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
     for at, item in enumerate(found.items[:first]):
         gap = f"{item.difference:+.{digits}f} | {item.low:.{digits}f} to {item.high:.{digits}f}" if at else " | "
         interval = places(item.rank_low, item.rank_high)

@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 from functools import lru_cache
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from puarena.community import site  # noqa: E402
 
 BOARDS = "leaderboard"
 PICTURE = re.compile(r'<img alt="([^"]*)" src="[^"]*images/([\w-]+)\.svg"\s*/?>')
+NOTATION = re.compile(r"<td><code>(.+?)</code></td>")
 METHOD = re.compile(r"<td><code>([\w.@-]+)</code></td>")
 ROLE = re.compile(r":(?:class|func|mod|meth|attr):<code>~?([\w.]+)</code>")
 
@@ -63,9 +64,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Pictures become part of the page, so that their ink is the page's; methods in tables lead to their pages;
-    cross-references of docstrings become code."""
+    the notation of the glossary is typeset; cross-references of docstrings become code."""
     html = PICTURE.sub(_picture, html)
-    if not page.url.startswith(method_pages.FOLDER):
+    if page.file.src_uri == "glossary.md":
+        html = NOTATION.sub(lambda found: f"<td>{mathml(unescape(found[1]))}</td>", html)
+    elif not page.url.startswith(method_pages.FOLDER):
         html = METHOD.sub(lambda found: _linked(found, page), html)
     return ROLE.sub(lambda found: f"<code>{found[1].rpartition('.')[2]}</code>", html)
 

@@ -74,6 +74,6 @@ FILES: dict[str, Callable[[Path], None]] = {
     "churn.csv": _table("outcome", "yes", "no"),
     "tiny.yaml": lambda file: file.write_text(TINY) and None,
     "penguins.csv": penguins,
-    "tiny-results": lambda folder: shutil.copytree(_results().name, folder) and None,
+    "results": lambda folder: shutil.copytree(_results().name, folder) and None,
     "benchmarks": lambda folder: shutil.copytree(ROOT / "benchmarks", folder) and None,
 }
