@@ -199,7 +199,7 @@ def _measured(entry: Entry) -> str:
     if not parts:
         return (
             "It is not among the published results yet. This measures it, and puts it beside those that are "
-            "(Letter and USPS; minutes on a GPU, hours on a few cores):\n\n"
+            "(Letter and USPS; half an hour or more on two cores, as `puarena plan` says beforehand):\n\n"
             f"```sh\npuarena run tabular --algorithms {entry.name} --out mine\n"
             "puarena report mine --with published:tabular\n```"
         )
