@@ -94,7 +94,8 @@ def test_the_site_is_whole(tmp_path, monkeypatch):
     assert len(pages) > 60
     assert not lost_links(pages), "\n".join(lost_links(pages))
     assert not fetched(pages), "\n".join(fetched(pages))
-    for entry in catalogue.entries().values():  # every form of a method is on the page of its base
+    ours = [entry for entry in catalogue.entries().values() if entry.origin != "plugin"]  # other tests bring plugins
+    for entry in ours:  # every form of a method is on the page of its base
         text = (tmp_path / "algorithms" / f"{entry.base}.html").read_text(encoding="utf-8")
         assert f"<code>{entry.name}</code>" in text
     nnpu = (tmp_path / "algorithms" / "nnpu.html").read_text(encoding="utf-8")
