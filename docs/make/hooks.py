@@ -1,6 +1,6 @@
 """What mkdocs does here beside Markdown: pages and pictures out of the package, the leaderboard, typeset formulas.
 
-Generated pages exist in the built site only; hand-written ones do not link to them, so that a code forge shows no lost link.
+Generated pages exist in the built site only; hand-written ones do not link to them, so that a forge has no lost link.
 """
 
 from __future__ import annotations
