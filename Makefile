@@ -3,7 +3,7 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin
 
-.PHONY: setup demo test lint test-gpu replicate site clean
+.PHONY: setup demo test lint test-gpu replicate site docs clean
 
 setup: .venv/.ready
 
@@ -17,8 +17,8 @@ demo: setup
 	$(BIN)/puarena demo --out demo-results
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs/make
+	$(BIN)/ruff format --check src tests benchmarks examples docs/make
 	$(BIN)/mypy
 
 test: lint
@@ -45,6 +45,10 @@ replicate: setup
 # The leaderboards of results/ as static files in site/leaderboard.
 site: setup
 	$(BIN)/puarena site results --out site/leaderboard
+
+# The whole site in site/, the leaderboards in it; every warning is an error. Nothing is fetched.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import sklearn
 from documents import ROOT
 
+import puarena
 from puarena.data import frames
 
 VARIABLES = {  # of a Python block
@@ -51,11 +54,26 @@ def penguins(file: Path) -> None:
     frames.read_frame(arff).to_csv(file, index=False)
 
 
+@lru_cache(maxsize=1)
+def _results() -> tempfile.TemporaryDirectory[str]:
+    """The results of a very small run, made once."""
+    folder = tempfile.TemporaryDirectory()
+    spec = {
+        "problems": [{"dataset": "digits", "priors": [0.4]}],
+        "algorithms": ["nnpu", "nnpu-c", "vpu"],
+        "splits": 2,
+        "steps": 20,
+    }
+    puarena.run(spec | {"configs": 1}, out=folder.name, workers=1, device="cpu", progress=False)
+    return folder
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "data.csv": _table("s", "1", "0"),
     "new.csv": _table("s", "1", "0"),
     "churn.csv": _table("outcome", "yes", "no"),
     "tiny.yaml": lambda file: file.write_text(TINY) and None,
     "penguins.csv": penguins,
+    "results": lambda folder: shutil.copytree(_results().name, folder) and None,
     "benchmarks": lambda folder: shutil.copytree(ROOT / "benchmarks", folder) and None,
 }

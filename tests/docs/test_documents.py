@@ -177,7 +177,8 @@ def test_the_readmes_tables_of_methods_are_true():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme[readme.index("\n## Algorithms") : readme.index("\n## Datasets")]
     named = set(re.findall(r"`([a-z0-9-]+)`", section))
-    plain = {name: entry for name, entry in catalogue.entries().items() if not entry.variant and not entry.calibrated}
+    ours = {name: entry for name, entry in catalogue.entries().items() if entry.origin != "plugin"}  # of other tests
+    plain = {name: entry for name, entry in ours.items() if not entry.variant and not entry.calibrated}
     assert set(plain) <= named, "every method is named"
     for names, cells in ROW.findall(section):
         _, assumes, prior, calibrated = (cell.strip(" `") for cell in cells.split("|"))

@@ -80,3 +80,18 @@ def test_fit_warns_where_labels_are_biased(slope, warned, tmp_path):
     assert ("warning: labels do not look given at random" in result.stderr) == warned
     two = CliRunner().invoke(app, ["fit", str(tmp_path / "table.csv"), *options, "--setting", "two-sample"])
     assert "given at random" not in two.stderr
+
+
+def test_tables_with_text_and_gaps_are_tested_too(tmp_path):
+    X, labeled = table(2.5)
+    X["town"] = np.where(np.arange(len(X)) % 2, "A", "B")
+    X.loc[::7, "noise"] = np.nan
+    answer = scar_test(X, labeled, label_frequency=0.45, n_draws=60)
+    assert answer.rejected
+    assert "age" in answer.features
+    town = X.assign(town=np.where(labeled, "A", "B"))  # a column that says who was labeled
+    assert any(name.startswith("town = ") for name in scar_test(town, labeled, 0.45, 60).features)
+    X.assign(s=labeled.astype(int)).head(300).to_csv(tmp_path / "t.csv", index=False)
+    options = ["--label", "s", "--out", str(tmp_path / "model"), "--algorithm", "nnpu", "--steps", "20"]
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options])
+    assert done.exit_code == 0, done.output

@@ -27,7 +27,11 @@ class AscentStep(NonNegativeRisk):
 
 
 class NNPUGA(AscentStep, NNPU):
-    """nnPU whose step un-learns the negative part, alone, where that part fell below the tolerance."""
+    """nnPU whose step un-learns the negative part, alone, where that part fell below the tolerance.
+
+    With ``rho = mean_U l- - prior mean_P l-`` the step is on ``prior mean_P l+ + rho`` where ``rho >= -beta``, and on
+    ``-gamma rho`` elsewhere.
+    """
 
     name, title = "nnpu-ga", "nnPU-GA"
     differs = (

@@ -177,11 +177,6 @@ class Live(Progress):
         self._bar.console.print(text, markup=False, highlight=False)
 
 
-def progress_of(wanted: Progress | bool | None) -> Progress:
-    """What ``run`` tells its progress to: the one it was given, one for the terminal, or one that shows nothing."""
-    return wanted if isinstance(wanted, Progress) else for_terminal() if wanted else Progress()
-
-
 def for_terminal() -> Progress:
     """A bar where somebody watches, lines elsewhere."""
     return Live() if sys.stderr.isatty() else Lines()

@@ -12,16 +12,18 @@ from typing import Any
 from puarena.bench import executors, suites
 from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
+from puarena.bench.display import progress_of
 from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, trouble_of
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
-from puarena.bench.progress import Progress, progress_of
+from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
 from puarena.bench.stop import Stop, Stopped
 from puarena.bench.work import Job
 from puarena.errors import UserError
+from puarena.notebook import html_table
 from puarena.store import Folder
 from puarena.store.planned import Planned
 
@@ -57,6 +59,18 @@ class Outcome:
     stopped: str = ""  # why it ended early, if it did
     notes: tuple[str, ...] = ()
 
+    def _repr_html_(self) -> str:
+        """The outcome in a notebook: how many runs, what failed and why, what was left out."""
+        counts = {
+            "planned": self.planned, "there already": self.stored, "computed": self.computed,
+            "computed elsewhere": self.elsewhere, "failed": sum(failure.runs for failure in self.failures),
+            "failed before": self.failed_before,
+        }  # fmt: skip
+        lines = [(what, f"{count:,}") for what, count in counts.items() if count or what in ("planned", "computed")]
+        failed = [f"{failure.label} failed: {failure.reason}" for failure in self.failures]
+        ended = [f"Stopped: {self.stopped}"] if self.stopped else []
+        return html_table((), lines, f"runs in {self.out}", [*failed, *ended, *self.notes])
+
 
 def run(
     spec: Spec | Mapping[str, Any] | str | Path,
@@ -83,8 +97,8 @@ def run(
     ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
     ``engine`` names an executor (None: what pays on the device) and ``how`` is what else executors may be told
     (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing runs ``only``
-    some can be wanted; the others stay missing. ``progress``: True shows it on stderr, False shows nothing, and an
-    object of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
+    some can be wanted; the others stay missing. ``progress``: True shows it on stderr, in a notebook below the cell;
+    False shows nothing; an object of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
 
     The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
     failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for

@@ -101,7 +101,18 @@ class TableEncoder:
     @property
     def width(self) -> int:
         """Columns of the dense form."""
-        return sum(1 + c.gaps if c.values is None else len(c.values) for c in self.columns)
+        return len(self.dense_names)
+
+    @property
+    def dense_names(self) -> list[str]:
+        """What the columns of the dense form are called: ``age``, ``age missing``, ``sex = f``."""
+        names: list[str] = []
+        for column in self.columns:
+            if column.values is None:
+                names += [column.name, f"{column.name} missing"][: 1 + column.gaps]
+            else:
+                names += [f"{column.name} = {value}" for value in column.values]
+        return names
 
     def _same(self, X: Any) -> list[tuple[str, Any]]:
         """The columns of a table, of the kinds that were fitted."""

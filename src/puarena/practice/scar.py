@@ -6,11 +6,14 @@ learning. ECAI 2024.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from puarena.data.encoding import TableEncoder, TableWarning, is_frame
 
 LEAST = 10  # hidden positives that are assumed at least
 FACTORS = (1.0, *np.geomspace(0.7, 1.4, 14).tolist())  # by which the label frequency may be wrong; all must reject
@@ -70,7 +73,7 @@ def scar_test(
     hidden positives, and it can reject labels that were given at random.
 
     Args:
-        X: features ``[n, d]``, an array or a data frame.
+        X: features ``[n, d]``, an array or a data frame, in which text and gaps may be.
         labeled: true (or 1) for labeled positives.
         label_frequency: share of the positives that are labeled; None: from the estimated class prior.
         n_draws: how many random choices the p-value is made of.
@@ -82,7 +85,12 @@ def scar_test(
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-    names = [str(name) for name in getattr(X, "columns", [])]
+    names: list[str] = []
+    if is_frame(X):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)  # whoever fits the table has been told
+            encoder = TableEncoder().fit(X)
+        X, names = encoder.dense(X), encoder.dense_names
     x, s = check_array(X, dtype=np.float64), column_or_1d(labeled).astype(bool)
     check_consistent_length(x, s)
     rng = np.random.default_rng(random_state)

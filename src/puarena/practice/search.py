@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from puarena import algorithms, networks
 from puarena.algorithms.core import configurations
 from puarena.errors import UserError, nearest
+from puarena.notebook import html_table
 from puarena.practice.estimator import AUTO, ENSEMBLE, PUClassifier
 from puarena.practice.scoring import PRACTICAL
 from puarena.practice.training import Candidate, Trained
@@ -203,22 +204,37 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             rows[at]["rank"] = rank
         return rows
 
-    def table(self) -> str:
-        """Return the results as text, the best configuration first."""
-        check_is_fitted(self)
-        shown = {name: c for name, c in PRACTICAL.items() if c.default or name == self.criterion}
-        titles = "".join(f" {c.title:>7}" for c in shown.values())
-        lines = [f"{'rank':>4}  {'algorithm':<14} {'lr':>9} {'batch':>5} {'step':>6}{titles}  hyper"]
+    def _lines(self) -> list[tuple[str, ...]]:
+        """The results as text, head first and then the best configuration: rank, algorithm, …, hyper, status."""
+        shown = {name: c.title for name, c in PRACTICAL.items() if c.default or name == self.criterion}
+        lines = [("rank", "algorithm", "lr", "batch", "step", *shown.values(), "hyper", "")]
         for row in sorted(self.results_, key=lambda r: r["rank"]):
             p = row["params"]
             hyper = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in p["hyper"].items())
-            note = "" if row["status"] == "ok" else f"  ({row['status']})"
-            values = "".join(f" {row[name]:>7.4f}" for name in shown)
-            lines.append(
-                f"{row['rank']:>4}  {row['algorithm']:<14} {p['lr']:>9.2e} {p['batch_size']:>5} {row['step']:>6}"
-                f"{values}  {hyper}{note}".rstrip()
-            )
-        return "\n".join(lines)
+            about = (f"{row['rank']}", row["algorithm"], f"{p['lr']:.2e}", f"{p['batch_size']}", f"{row['step']}")
+            values = (f"{row[name]:.4f}" for name in shown)
+            lines.append((*about, *values, hyper, "" if row["status"] == "ok" else f"({row['status']})"))
+        return lines
+
+    def table(self) -> str:
+        """Return the results as text, the best configuration first."""
+        check_is_fitted(self)
+        texts = []
+        for rank, name, lr, batch, step, *values, hyper, status in self._lines():
+            criteria = "".join(f" {value:>7}" for value in values)
+            note = f"  {status}" if status else ""
+            texts.append(f"{rank:>4}  {name:<14} {lr:>9} {batch:>5} {step:>6}{criteria}  {hyper}{note}".rstrip())
+        return "\n".join(texts)
+
+    def _repr_html_(self) -> str:
+        """As scikit-learn shows an estimator, and of a fitted one what was tried."""
+        shown = str(self._repr_html_inner())
+        if not hasattr(self, "results_"):
+            return shown
+        heads, *lines = self._lines()
+        low, high = self.prior_interval_
+        note = f"Chosen by {PRACTICAL[self.criterion].title}; prior {self.prior_:.3f} ({low:.3f} to {high:.3f})."
+        return f"<div>{shown}{html_table(heads, lines, notes=[note], bold=0)}</div>"
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict with the best estimator."""

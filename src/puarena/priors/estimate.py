@@ -14,6 +14,7 @@ import numpy.typing as npt
 from puarena.data import labelling
 from puarena.data.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, nearest
+from puarena.notebook import html_table
 from puarena.practice.labels import read_labels
 from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
@@ -42,6 +43,15 @@ class PriorEstimate:
 
     def __float__(self) -> float:
         return self.value
+
+    def _repr_html_(self) -> str:
+        """The estimate in a notebook, with those of other methods and what to mind."""
+        answers = [self, *self.details.get("others", {}).values()]
+        lines = [
+            (each.method, f"{each.value:.3f}", f"{each.interval[0]:.3f} to {each.interval[1]:.3f}") for each in answers
+        ]
+        heads = ("method", "class prior", "about 95%")
+        return html_table(heads, lines, notes=self.details.get("notes", ()), bold=0 if len(answers) > 1 else -1)
 
 
 def estimate_prior(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
+from puarena.notebook import Shown, html_table
 from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
@@ -97,6 +98,12 @@ class Comparison(Problem):
         near = sum(abs(gap) <= 2 for gap in gaps)
         return f"{rank} {near} of {len(gaps)} within two published standard errors; {points}"
 
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook."""
+        return html_table(
+            HEADS, (_cells(line, self) for line in self.lines), self.title, [*caveats([self]), self.verdict]
+        )
+
 
 def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, float]]:
     """Published means and errors, by problem, plain algorithm (named as here), calibrated, metric and criterion."""
@@ -148,7 +155,7 @@ def compare(
     published: str | Path | None = None,
     metrics: Iterable[str] | str | None = None,
     criteria: Iterable[str] | str | None = None,
-) -> list[Comparison]:
+) -> Shown[Comparison]:
     """One comparison per problem, profile, metric and criterion that both have; an error if there is none.
 
     All metrics and criteria unless told. Where a profile has its own form of a criterion, that form compares with the
@@ -179,7 +186,7 @@ def compare(
     def order(key: Key) -> Key:
         return (*astuple(key[0]), key[1], chosen.index(key[2]), by.index(key[3]))
 
-    comparisons = []
+    comparisons: Shown[Comparison] = Shown()
     for key in sorted(tables, key=order):
         about = dict(zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True))
         lines, spearman, note = _judged(tables[key])

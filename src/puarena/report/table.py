@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from puarena.data.labelling import SCAR
 from puarena.errors import unknown
 from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.notebook import Shown
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.problems import settings as settings_by_code
@@ -151,12 +152,12 @@ def table(
     criteria: Iterable[str] | None = None,
     error: ErrorKind = "stderr",
     algorithms: Sequence[str] | None = None,
-) -> list[Table]:
+) -> Shown[Table]:
     """Make one table per problem from a results folder (a path or a ``Store``) or a relation like ``load``'s.
 
     ``metrics`` and ``criteria``: names of records of ``puarena.metrics``; the usual ones, and those of the profile,
     unless told. ``error``: ``stderr`` (the paper's), ``stderr-sample`` or ``std``. ``algorithms``: which, in order. A
-    table has ``to_frame()``, and shows itself in a notebook.
+    table has ``to_frame()``; it and the list of them show themselves in a notebook.
     """
     curves = opened(source)
     chosen, by = curves.metrics(metrics), curves.criteria(criteria)
@@ -166,7 +167,7 @@ def table(
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
     notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
-    return [_one(part, columns, error, algorithms, notes) for _, part in problems]
+    return Shown(_one(part, columns, error, algorithms, notes) for _, part in problems)
 
 
 def only(frame: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:

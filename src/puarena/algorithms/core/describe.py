@@ -29,18 +29,37 @@ def describe(entry: Entry) -> dict[str, Any]:
     }
 
 
+def calibration(entry: Entry) -> str:
+    """Return what a method's calibrated form does otherwise, formulas in backquotes; nothing where it has none.
+
+    The objective of one that is fitted at once says so itself.
+    """
+    if entry.fits or not (entry.calibrated or entry.calibrated_form):
+        return ""
+    if entry.calibration_is == "prior":
+        return (
+            "Calibrated for one-sample data: it is told the share of positives inside the unlabeled set,\n"
+            "``(prior - r) / (1 - r)`` with ``r = n_P / (n_P + n_U)``, where the plain form is told the prior."
+        )
+    return (
+        "Calibrated for one-sample data: ``mean_U`` becomes ``(1-r) mean_U + r mean_P``, ``r = n_P / (n_P + n_U)`` "
+        "of the data set, or of the batch with calibration = batch-union."
+    )
+
+
+def assumptions(entry: Entry) -> str:
+    """Return what a method assumes, in one sentence."""
+    needs = "needs" if entry.needs_prior else "does not need"
+    setting = "either setting" if entry.setting == "either" else f"{entry.setting} data"
+    return f"Assumes {setting}; {needs} the class prior."
+
+
 def explain(entry: Entry) -> str:
     """Return a method's objective, hyperparameters and differences from the published code as text."""
     lines = [f"{entry.title} ({entry.name})", entry.paper, "", entry.objective.replace("``", ""), ""]
-    if entry.calibrated and entry.calibration_is == "prior":
-        lines += ["Calibrated for one-sample data: it is told the share of positives inside the unlabeled set,"]
-        lines += ["(prior - r) / (1 - r) with r = n_P / (n_P + n_U), where the plain form is told the prior.", ""]
-    elif entry.calibrated:
-        weights = "n_P / (n_P + n_U) of the data set, or of the batch with calibration = batch-union"
-        lines += [f"Calibrated for one-sample data: mean_U becomes (1-r) mean_U + r mean_P, r = {weights}.", ""]
-    needs = "needs" if entry.needs_prior else "does not need"
-    setting = "either setting" if entry.setting == "either" else f"{entry.setting} data"
-    lines.append(f"Assumes {setting}; {needs} the class prior.")
+    if entry.calibrated and not entry.fits:
+        lines += [calibration(entry).replace("``", ""), ""]
+    lines.append(assumptions(entry))
     if entry.calibrated_form:
         lines.append(f"Calibrated form for one-sample data: {entry.calibrated_form}")
     lines.append(f"Phases: {', then '.join(entry.phases)}")

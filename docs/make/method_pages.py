@@ -1,0 +1,237 @@
+"""A page for every method, out of its class: paper, objective, hyperparameters, differences, what was measured."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from html import escape
+from pathlib import Path
+
+from evidence import SHOWN, problem_words, published
+from formula import mathml
+
+import puarena
+from puarena import catalogue, classics
+from puarena.algorithms.core.describe import assumptions, calibration
+from puarena.algorithms.core.entry import AlgorithmEntry, Entry
+from puarena.classics.entries import ClassicEntry
+from puarena.metrics import CRITERIA, METRICS
+
+LONG = 34  # characters of a formula that stands on a line of its own
+FOLDER = "algorithms"
+PACKAGE = Path(puarena.__file__).parent
+GROUPS = {
+    "The paper's seventeen": "Compared in the paper; `--algorithms all` runs them with their calibrated forms.",
+    "Beyond the paper": "Run when they are named, or with `--algorithms all-known`.",
+    "Classics": "Fitted at once instead of trained by steps; also scikit-learn estimators in `puarena.classics`.",
+    "Frames": "No methods: what one gets with true labels or propensities, or naively. They frame every table.",
+}
+
+
+def plain_entries() -> list[Entry]:
+    """Every method once: its plain form, as its paper defines it."""
+    return [e for e in catalogue.entries().values() if not (e.calibrated or e.variant or e.origin == "plugin")]
+
+
+def group_of(entry: Entry) -> str:
+    """Under which heading a method stands."""
+    paper, beyond, classic, frame = GROUPS
+    return frame if entry.frame else classic if entry.fits else paper if entry.in_paper else beyond
+
+
+def groups() -> dict[str, list[Entry]]:
+    """The methods under their headings."""
+    return {group: [entry for entry in plain_entries() if group_of(entry) == group] for group in GROUPS}
+
+
+def pages() -> dict[str, str]:
+    """All pages by their paths."""
+    return {f"{FOLDER}/index.md": index()} | {f"{FOLDER}/{e.name}.md": page(e) for e in plain_entries()}
+
+
+def forms_of(entry: Entry) -> list[Entry]:
+    """The other forms of a method: calibrated, and the published code's."""
+    return [e for e in catalogue.entries().values() if e.base == entry.base and e.name != entry.name]
+
+
+# -- text ------------------------------------------------------------------------------------------------------------
+
+
+def typeset(text: str, options: tuple[str, ...] = ()) -> str:
+    """Words with formulas in double backquotes, as HTML; ``options`` are names whose settings stay code."""
+    paragraphs = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        out = ""
+        for words, formula, after in re.findall(r"(.*?)(?:``(.+?)``([.,:;]?)|$)", " ".join(paragraph.split())):
+            out += escape(words) + (_formula(formula, after, options) if formula else "")
+        paragraphs.append(f"<p>{out}</p>".replace("<p></p>", ""))
+    return "\n".join(paragraphs)
+
+
+def _formula(text: str, after: str, options: tuple[str, ...]) -> str:
+    if text.split(" = ")[0] in options:
+        return f"<code>{escape(text)}</code>{after}"
+    if len(text) <= LONG:
+        return mathml(text) + after
+    return f'</p><div class="formula">{mathml(text, True, after)}</div><p>'
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+# -- pages -----------------------------------------------------------------------------------------------------------
+
+
+def index() -> str:
+    """The page of all methods."""
+    parts = [
+        "# Algorithms",
+        "Every method is one class in one short file, and each page here is made from that class. "
+        "[Which one should I use?](../choosing.md) The symbols of the formulas are in the "
+        "[glossary](../glossary.md#symbols-of-the-formulas).",
+    ]
+    for group, entries in groups().items():
+        lines = ["| method | name | assumes | prior | calibrated form |", "| --- | --- | --- | --- | --- |"]
+        for entry in entries:
+            calibrated = f"`{entry.calibrated_form}`" if entry.calibrated_form else ""
+            assumed = "" if entry.frame else entry.setting
+            prior = "" if entry.frame else "yes" if entry.needs_prior else "no"
+            lines.append(f"| [{entry.title}]({entry.name}.md) | `{entry.name}` | {assumed} | {prior} | {calibrated} |")
+        parts += [f"## {group}", GROUPS[group], "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def page(entry: Entry) -> str:
+    """The page of one method."""
+    parts = [f"# {entry.title}", _paper(entry), _facts(entry), "## What it computes"]
+    options = tuple(name for name, hyper in entry.hypers.items() if isinstance(hyper.default, str))
+    parts.append(typeset(entry.objective, options))
+    if entry.calibrated_form:
+        parts += [f"### Calibrated: {entry.calibrated_form}", _calibrated(entry)]
+    parts += ["## Hyperparameters", _hyperparameters(entry)]
+    parts += ["## How it differs from the published code", _differences(entry)]
+    parts += ["## What was measured", _measured(entry), "## How to use it", _use(entry)]
+    parts += ["## The code", _code(entry)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _paper(entry: Entry) -> str:
+    words = entry.paper[0].upper() + entry.paper[1:]
+    return f"*{words}.*"
+
+
+def _facts(entry: Entry) -> str:
+    facts = {"assumes": assumptions(entry).removeprefix("Assumes ")}
+    if entry.frame:
+        facts["assumes"] = "a frame of the tables, not a method"
+    forms = ", ".join(f"`{form.name}`" for form in forms_of(entry))
+    facts |= {"other forms": forms, "trained in": ", then ".join(entry.phases) if not entry.fits else "one fit"}
+    facts["asks of the engine"] = ", ".join(entry.engine_needs)
+    facts["its authors' optimiser"] = "" if entry.fits or entry.frame else entry.authors_optimiser or "not known"
+    lines = [f"| {key} | {_cell(value)} |" for key, value in facts.items() if value]
+    return "\n".join([f"| name | `{entry.name}` |", "| --- | --- |", *lines])
+
+
+def _calibrated(entry: Entry) -> str:
+    text = calibration(entry) or catalogue.get(entry.calibrated_form).objective
+    return (
+        typeset(text.removeprefix("Calibrated for one-sample data: "))
+        + "\n\n[Why?](../pictures.md#internal-label-shift)"
+    )
+
+
+def _hyperparameters(entry: Entry) -> str:
+    if entry.fits:
+        return (
+            f"Those of the estimator: [`{entry.estimator}`](../reference/classics.md)."
+            if isinstance(entry, ClassicEntry)
+            else ""
+        )
+    if not entry.hypers:
+        return "None beside learning rate and batch size."
+    lines = ["| name | default | search | meaning |", "| --- | --- | --- | --- |"]
+    for key, hyper in entry.hypers.items():
+        choices = f" (one of {', '.join(f'`{c}`' for c in hyper.choices)})" if hyper.choices else ""
+        search = f"`{_cell(hyper.search)}`" if hyper.search else ""
+        lines.append(f"| `{key}` | `{hyper.default}` | {search} | {_cell(hyper.doc)}{choices} |")
+    return "\n".join(
+        [*lines, "", "Beside these: learning rate and batch size, as [the protocol](../protocol.md) draws them."]
+    )
+
+
+def _differences(entry: Entry) -> str:
+    parts = [_sentences(entry.differs) if entry.differs else "In nothing that is known."]
+    for form in forms_of(entry):
+        if form.variant and not form.calibrated:
+            words = "" if form.differs == entry.differs else f"<p>{escape(form.differs)}</p>"
+            parts.append(
+                f'<div class="admonition note"><p class="admonition-title">As the published code has it: '
+                f"<code>{escape(form.name)}</code></p>\n{typeset(form.objective)}\n{words}</div>"
+            )
+    return "\n\n".join(parts)
+
+
+def _sentences(text: str) -> str:
+    """Words of a class, with nothing that Markdown would read as its own."""
+    return re.sub(r"([_*<>\[\]|`])", r"\\\1", text)
+
+
+def _measured(entry: Entry) -> str:
+    parts = []
+    for found in published():
+        rows = found.rows_of(entry.base)
+        if not rows:
+            continue
+        by = {name: CRITERIA[own].title for name, own in found.criteria.items()}
+        heads = [f"{METRICS[metric].inline} by {by[criterion]}" for metric, criterion in SHOWN]
+        lines = [f"| problem | form | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
+        lines += [f"| {problem_words(part)} | `{row.algorithm}` | {' | '.join(cells)} |" for part, row, cells in rows]
+        names = dict.fromkeys(row.algorithm for _, row, _ in rows if not row.frame)
+        ranks = "; ".join(f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name))
+        ranked = (
+            f"\n\nPlace by the mean accuracy over these problems, models chosen by {by['pa']}: {ranks}."
+            if ranks
+            else ""
+        )
+        board = f"[The whole board](../leaderboard/{found.name}.html)."
+        parts.append(f"### {found.name}\n\n" + "\n".join(lines) + f"{ranked}\n\n{found.made_by} {board}")
+    if not parts:
+        return (
+            "It is not among the published results yet. This measures it, and puts it beside those that are "
+            "(Letter and USPS; half an hour or more on two cores, as `puarena plan` says beforehand):\n\n"
+            f"```sh\npuarena run tabular --algorithms {entry.name} --out mine\n"
+            "puarena report mine --with published:tabular\n```"
+        )
+    unit = (
+        "Percent, mean over splits ± standard error (population standard deviation / sqrt(n)). The criterion (PA, "
+        "PAUC, OA) is [how the model was chosen](../criteria.md)."
+    )
+    return "\n\n".join([*parts, unit])
+
+
+def _use(entry: Entry) -> str:
+    names = [entry.name, *(form.name for form in forms_of(entry) if form.calibrated and not form.variant)]
+    run = f"puarena run demo --algorithms {','.join(names)} --out results"
+    parts = [f"```sh\npuarena explain {entry.name}\n{run}\npuarena report results\n```"]
+    if not entry.frame:
+        parts.append(
+            f'```python\nfrom puarena import PUClassifier\n\nclf = PUClassifier("{entry.name}").fit(X, labeled)\n```'
+        )
+        if entry.calibrated_form and not entry.fits:
+            parts.append(
+                f"(`PUClassifier` takes the form `{entry.calibrated_form}` by itself where the data is one sample.)"
+            )
+    return "\n\n".join(parts)
+
+
+def _code(entry: Entry) -> str:
+    if isinstance(entry, AlgorithmEntry):
+        cls: type = entry.cls
+    elif isinstance(entry, ClassicEntry):
+        cls = getattr(classics, entry.estimator)
+    else:
+        raise TypeError(f"{entry.name} is neither trained nor fitted")
+    file = Path(inspect.getfile(cls))
+    text = "\n".join(f"    {line}".rstrip() for line in file.read_text(encoding="utf-8").splitlines())
+    return f'??? note "`puarena/{file.relative_to(PACKAGE)}`, all of it"\n\n    ```python\n{text}\n    ```'
