@@ -38,7 +38,7 @@ if DEVICE == "cpu":  # where the contract has trained them all on tables: calibr
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    """A residual network with two stages, under a name of its own; one thread, for this machine's sake."""
+    """A residual network with two stages, under a name of its own; in one thread, as workers train."""
 
     monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))}))
     threads = torch.get_num_threads()

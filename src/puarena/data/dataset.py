@@ -40,7 +40,6 @@ class DataFile:
     bytes: int | None = None
     archive: Archive | None = None
     find: Callable[[Path], Path | None] | None = None  # where several forms will do: the one that a folder has
-    others: Mapping[str, str] = field(default_factory=dict)  # name -> sha256 of other known forms
     source: str = ""  # of a table: where it is fetched from, to be kept with the checksum it has then
 
     def inside(self, folder: Path) -> Path | None:
@@ -52,7 +51,7 @@ class DataFile:
 
     def checksum(self, path: Path) -> str | None:
         """Return the sha256 that ``path``, found by ``inside``, should have, if it is known."""
-        return self.others.get(path.name, self.sha256) or remote.record(path).get("sha256")
+        return self.sha256 or remote.record(path).get("sha256")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,6 @@ COUNTS = {  # of the classes in order: images in train and in val
     "n03445777": (951, 399),
     "n03888257": (960, 390),
 }
-ZIP = "imagenette2_73px_squashed_q92.zip"  # a reduced copy in use: 73x73 pixels, squashed
-ZIP_SHA256 = "75bb3362cc52297dbad07c9728dae03de66e94e74d7a26441c66d154ad15112f"
 
 
 def find(folder: Path) -> Path | None:
@@ -76,7 +74,7 @@ INFO = DatasetInfo(
     citation="J. Howard, Imagenette, 2019; O. Russakovsky et al., ImageNet Large Scale Visual Recognition Challenge, "
     "IJCV 115, 211-252, 2015",
     urls=("https://github.com/fastai/imagenette",),
-    files=(DataFile("imagenette2.tgz", URL, None, find=find, others={ZIP: ZIP_SHA256}),),
+    files=(DataFile("imagenette2.tgz", URL, None, find=find),),
     examples=13394,
     class_names=(
         "tench",
