@@ -13,6 +13,7 @@ from puarena import catalogue, networks
 from puarena.algorithms.core import registry
 from puarena.errors import UserError
 from puarena.store.identity import digest, file_digest
+from puarena.without_torch import TRAINING, needs
 
 _loaded: dict[tuple[Path, str], list[str]] = {}
 
@@ -88,6 +89,8 @@ def _run(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in TRAINING:
+            raise UserError(f"plugin '{file}' cannot be loaded: {needs(error.name or '')}") from None
         words = " ".join(str(error).split())[:300]
         raise UserError(f"plugin '{file}' could not be imported: {type(error).__name__}: {words}") from error
     return module

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from puarena import __version__
 from puarena.cli import algorithms, bias, community, datasets, experiments, figures, practice, priors, reports, speed
 from puarena.errors import UserError
+from puarena.without_torch import TRAINING, needs
 
 
 class _Commands(TyperGroup):
@@ -30,6 +31,10 @@ class _Commands(TyperGroup):
             sentence = f"'{error.filename}': {error.strerror}" if error.filename else error.strerror or str(error)
         except MemoryError:
             sentence = "there is not enough memory for this"
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.split(".")[0] not in TRAINING:
+                raise
+            sentence = needs(error.name)
         typer.echo(f"error: {sentence}", err=True)
         raise typer.Exit(2)
 

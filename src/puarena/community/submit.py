@@ -14,7 +14,7 @@ from urllib.parse import urlparse
 
 import yaml
 
-from puarena import catalogue, contract
+from puarena import catalogue
 from puarena.bench.spec import Spec
 from puarena.community.checks import Checked, check
 from puarena.community.protocol import differences, suite_of
@@ -92,8 +92,12 @@ def submit(
 
 
 def _keeps_contract(spec: Spec, say: Callable[[str], None]) -> None:
-    """The algorithms of plugins must keep what every algorithm promises."""
+    """The algorithms of plugins must keep what every algorithm promises; they are trained to see it."""
     own = [name for name in spec.algorithms if catalogue.get(name).origin == "plugin"]
+    if not own:
+        return
+    from puarena import contract
+
     for name, promise, problem in contract.check_all(own):
         if problem is not None:
             raise UserError(f"{name} breaks the contract of the benchmark ({promise}: {problem}); see 'puarena check'")

@@ -13,6 +13,7 @@ from puarena.data.discovery import modules_of
 from puarena.data.download import FileStatus, named_folder
 from puarena.data.views import Views
 from puarena.errors import UserError, unknown
+from puarena.without_torch import torch_or_names
 
 
 class Reader(Protocol):
@@ -67,7 +68,8 @@ def is_pinned(name: str | os.PathLike[str]) -> bool:
 
 def views_of(name: str, profile: str) -> Views:
     """Return the views a dataset of this name is trained with; a user's own has none."""
-    return readers()[name].INFO.views_of(profile) if name in readers() else Views()
+    with torch_or_names():
+        return readers()[name].INFO.views_of(profile) if name in readers() else Views()
 
 
 def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Dataset:

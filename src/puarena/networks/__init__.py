@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from torch import Tensor, nn
-
 from puarena.errors import UserError
-from puarena.networks.base import RunNetwork
-from puarena.networks.mlp import MLP
-from puarena.networks.registry import get, is_plugin, names, register
-from puarena.networks.stacked import Stacked
+from puarena.without_torch import torch_or_names
+
+with torch_or_names():
+    import torch
+    from torch import Tensor, nn
+
+    from puarena.networks.base import RunNetwork
+    from puarena.networks.mlp import MLP
+    from puarena.networks.registry import get, is_plugin, names, register
+    from puarena.networks.stacked import Stacked
 
 DEFAULT = MLP.name  # where nobody names one
 

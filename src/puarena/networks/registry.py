@@ -11,6 +11,7 @@ import torch
 
 from puarena.errors import UserError, unknown
 from puarena.networks.base import RunNetwork
+from puarena.without_torch import torch_or_names
 
 TABLE, IMAGE = (5,), (3, 16, 16)  # shapes of the examples that a new network is tried with
 DEVICES = ("cpu", "cuda")
@@ -21,9 +22,11 @@ _plugins: dict[str, type[RunNetwork]] = {}
 def _built_in() -> dict[str, type[RunNetwork]]:
     package = importlib.import_module("puarena.networks")
     files = [file.name for file in pkgutil.iter_modules(package.__path__) if not file.ispkg]
+    with torch_or_names():
+        modules = [importlib.import_module(f"{package.__name__}.{file}") for file in files]
     return {
         cls.name: cls
-        for module in (importlib.import_module(f"{package.__name__}.{file}") for file in files)
+        for module in modules
         for cls in vars(module).values()
         if isinstance(cls, type) and issubclass(cls, RunNetwork) and cls.__module__ == module.__name__ and cls.name
     }

@@ -14,6 +14,7 @@ from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.entry import AlgorithmEntry, entries_of
 from puarena.errors import UserError, unknown
 from puarena.paper import place
+from puarena.without_torch import torch_or_names
 
 ENTRY_POINT = "puarena.algorithms"
 SETTINGS = ("one-sample", "two-sample", "either")
@@ -38,7 +39,8 @@ def _by_name(classes: Iterable[type[Algorithm]], origin: str) -> dict[str, Algor
 def _built_in(package_name: str, origin: str) -> dict[str, AlgorithmEntry]:
     package = importlib.import_module(package_name)
     files = [file.name for file in pkgutil.iter_modules(package.__path__) if not file.ispkg]
-    modules = [importlib.import_module(f"{package_name}.{name}") for name in files]
+    with torch_or_names():
+        modules = [importlib.import_module(f"{package_name}.{name}") for name in files]
     return _by_name((cls for module in modules for cls in classes_in(module)), origin)
 
 
