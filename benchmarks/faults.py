@@ -2,12 +2,14 @@
 
     python benchmarks/faults.py group --times 50      # kill -9 of the whole process group
     python benchmarks/faults.py worker --times 20     # kill -9 of single worker processes
+    python benchmarks/faults.py driver --times 20     # kill -9 of the process that manages them
     python benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed
     python benchmarks/faults.py ray --fleets 60       # a local Ray of three nodes, nodes killed and added
     python benchmarks/faults.py flips --times 400     # single bits of shards and states
     python benchmarks/faults.py race --times 200      # two specs for one folder
     python benchmarks/faults.py limits                # disk full, few handles, little memory, a folder that goes
-    python benchmarks/faults.py soak --minutes 60     # mixed suites; memory, handles, threads
+
+benchmarks/soak.py has the hour of mixed suites.
 
 Every experiment that was disturbed is compared with one that was not, bit by bit.
 """
@@ -18,7 +20,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -100,25 +101,28 @@ def undisturbed(folder: Path) -> Path:
     return folder / "whole"
 
 
-def killed(folder: Path, times: int, chance: random.Random, single: bool) -> None:
-    """Kill the group, or one worker of it, at random moments, until that was done often enough."""
-    whole, done, complete, left = undisturbed(folder), 0, 0, 0
+def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
+    """Kill the group, the driver or one worker of it, at random moments, until that was done often enough."""
+    whole, done, complete, left, training = undisturbed(folder), 0, 0, 0, 0
     while done < times:
         process = command(folder)
-        until = time.monotonic() + chance.uniform(1, 15)
+        until = time.monotonic() + chance.uniform(1, 25)
         while process.poll() is None and done < times:
             if time.monotonic() >= until:
-                workers = [pid for pid in members(process.pid) if pid != process.pid] if single else [process.pid]
-                if workers:
-                    victim = chance.choice(workers)
-                    (os.kill if single else os.killpg)(victim, signal.SIGKILL)
+                others = [pid for pid in members(process.pid) if pid != process.pid]
+                victims = others if who == "worker" else [process.pid]
+                if victims:
+                    training += any((folder / "out" / "claims").glob("[!.]*"))
+                    (os.killpg if who == "group" else os.kill)(chance.choice(victims), signal.SIGKILL)
                     done += 1
                     print(f"  {done} killed", flush=True)
                 until = time.monotonic() + chance.uniform(1, 8)
             time.sleep(0.02)
         process.wait()
-        time.sleep(0.5)
-        left += 0 if process.returncode == 0 else len(members(process.pid))
+        waited = time.monotonic() + 10
+        while members(process.pid) and time.monotonic() < waited:
+            time.sleep(0.1)
+        left += len(members(process.pid))
         if process.returncode == 0:
             complete += 1
             print(f"  {done} kills: {compare(folder / 'out', whole)}", flush=True)
@@ -126,10 +130,10 @@ def killed(folder: Path, times: int, chance: random.Random, single: bool) -> Non
                 shutil.rmtree(folder / "out")
     process = command(folder)
     process.wait()
-    what = "single processes" if single else "process groups"
+    what = {"worker": "single processes", "group": "process groups", "driver": "drivers"}[who]
     print(
-        f"{done} {what} killed, {complete} experiments ended under it; {compare(folder / 'out', whole)}; "
-        f"{left + len(members(process.pid))} processes left behind, "
+        f"{done} {what} killed, {training} of them while fleets were in training; {complete} experiments ended under "
+        f"it; {compare(folder / 'out', whole)}; {left + len(members(process.pid))} processes left behind, "
         f"{len(list((folder / 'out').rglob('.*')))} files left behind, "
         f"{len(open_store(folder / 'out').failures())} fleets failed"
     )
@@ -253,17 +257,27 @@ def limits(folder: Path) -> None:
     (folder / "spec.json").write_text(json.dumps(SPEC.to_dict()))
     words = [sys.executable, "-m", "puarena", "run", str(folder / "spec.json"), "--device", "cpu", "--workers", "2"]
     trials = {
-        "files of at most 20 kB, as on a full disk": ("ulimit -f 20", {}),
-        "24 file handles": ("ulimit -n 24", {}),
-        "2 GB of address space": ("ulimit -v 2000000", {}),
-        "stderr is full": ("exec 2>/dev/full", {}),
-        "stdout is closed": ("exec 1>&-", {}),
+        "a disk of 200 kB": "mount -t tmpfs -o size=200k tmpfs OUT || exit 99",
+        "a read-only file system": "mount -t tmpfs -o ro tmpfs OUT || exit 99",
+        "files of at most 20 kB": "ulimit -f 20",
+        "24 file handles": "ulimit -n 24",
+        "2 GB of address space": "ulimit -v 2000000",
+        "stderr is full": "exec 2>/dev/full",
+        "stdout is closed": "exec 1>&-",
+        "nobody reads stdout and stderr any more": "exec > >(head -c 100 > /dev/null) 2>&1",
     }
-    for name, (limit, more) in trials.items():
+    for name, limit in trials.items():
         out = folder / name.replace(" ", "-")
-        script = f"{limit}; exec {' '.join(words)} --out {out}"
-        first = subprocess.run(["bash", "-c", script], env=ENVIRONMENT | more, capture_output=True, text=True)
-        said = (first.stderr.strip().splitlines() or [""])[-1][:150]
+        out.mkdir()
+        script = f"{limit.replace('OUT', str(out))}; exec {' '.join(words)} --out {out}"
+        first = subprocess.run(["bash", "-c", script], env=ENVIRONMENT, capture_output=True, text=True)
+        said = (first.stderr.strip().splitlines() or [""])[-1][:200]
+        if first.returncode == 99:
+            print(f"{name}: not tried, only root can mount", flush=True)
+            continue
+        if os.path.ismount(out):
+            more = "remount,rw,size=100m"
+            subprocess.run(["mount", "-o", more, str(out)], check=True)
         second = subprocess.run([*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True)
         traceback = "Traceback" in first.stderr
         print(
@@ -271,55 +285,30 @@ def limits(folder: Path) -> None:
             f"{compare(out, whole)}",
             flush=True,
         )
+        if os.path.ismount(out):
+            subprocess.run(["umount", str(out)], check=True)
     process = command(folder)
-    time.sleep(8)
+    while not any((folder / "out" / "claims").glob("[!.]*")):
+        time.sleep(0.1)
     os.rename(folder / "out", folder / "moved")
     code = process.wait()
     second = subprocess.run([*words, "--out", str(folder / "moved")], env=ENVIRONMENT, capture_output=True)
     print(f"folder renamed under way: exit {code}; then exit {second.returncode}, {compare(folder / 'moved', whole)}")
 
 
-def soak(folder: Path, minutes: float) -> None:
-    """Mixed small suites one after the other; memory, handles and threads of this process."""
-    until, rows, number = time.monotonic() + 60 * minutes, [], 0
-    mixes = (["upu", "nnpu"], ["vpu", "pan"], ["holistic-pu", "lbe"], ["p3mix-c", "cvir"])
-    while time.monotonic() < until:
-        spec = SPEC.override(algorithms=mixes[number % 4], steps=100, warmup=50, seed=number)
-        puarena.run(spec, folder / "soak", device="cpu", workers=1 + number % 2)
-        shutil.rmtree(folder / "soak")
-        status = dict(
-            line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line
-        )
-        rows.append(
-            (number, int(status["VmRSS"].split()[0]) / 1e3, len(os.listdir("/proc/self/fd")), int(status["Threads"]))
-        )
-        if number % 10 == 0:
-            print("suite {:4}: {:7.1f} MB, {} handles, {} threads".format(*rows[-1]), flush=True)
-        number += 1
-    frame = pd.DataFrame(rows, columns=["suite", "megabytes", "handles", "threads"])
-    half = frame[frame["suite"] >= len(frame) // 4]
-    slope = half["megabytes"].diff().mean()
-    print(
-        f"{len(frame)} suites in {minutes:g} minutes; after the first quarter memory grew {slope:+.3f} MB a suite, "
-        f"handles {half['handles'].min()} to {half['handles'].max()}, threads {half['threads'].min()} to "
-        f"{half['threads'].max()}; peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB"
-    )
-
-
 def main() -> None:
     """Run one kind of fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["group", "worker", "drivers", "ray", "flips", "race", "limits", "soak"])
+    parser.add_argument("kind", choices=["group", "worker", "driver", "drivers", "ray", "flips", "race", "limits"])
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--fleets", type=int, default=60)
-    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        if given.kind in ("group", "worker"):
-            killed(folder, given.times, chance, given.kind == "worker")
+        if given.kind in ("group", "worker", "driver"):
+            killed(folder, given.times, chance, given.kind)
         elif given.kind == "drivers":
             drivers(folder, given.times, chance)
         elif given.kind == "flips":
@@ -328,10 +317,8 @@ def main() -> None:
             race(folder, given.times)
         elif given.kind == "ray":
             on_ray(folder, given.fleets, chance)
-        elif given.kind == "limits":
-            limits(folder)
         else:
-            soak(folder, given.minutes)
+            limits(folder)
 
 
 if __name__ == "__main__":
