@@ -96,6 +96,13 @@ def members(group: int) -> list[int]:
     return found
 
 
+def _written(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def undisturbed(folder: Path) -> Path:
     puarena.run(SPEC, folder / "whole", device="cpu", workers=1)
     return folder / "whole"
@@ -105,18 +112,21 @@ def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
     """Kill the group, the driver or one worker of it, at random moments, until that was done often enough."""
     whole, done, complete, left, training = undisturbed(folder), 0, 0, 0, 0
     while done < times:
-        process = command(folder)
-        until = time.monotonic() + chance.uniform(1, 25)
+        began, process = time.time(), command(folder)
+        early = chance.random() < 0.2  # while it starts; else when it trains
+        until = time.monotonic() + chance.uniform(0, 8) if early else float("inf")
         while process.poll() is None and done < times:
+            trains = any(_written(file) > began for file in (folder / "out" / "claims").glob("[!.]*"))
+            if until == float("inf") and trains:
+                until = time.monotonic() + chance.uniform(0, 6)
             if time.monotonic() >= until:
                 others = [pid for pid in members(process.pid) if pid != process.pid]
                 victims = others if who == "worker" else [process.pid]
                 if victims:
-                    training += any((folder / "out" / "claims").glob("[!.]*"))
                     (os.killpg if who == "group" else os.kill)(chance.choice(victims), signal.SIGKILL)
-                    done += 1
+                    done, training = done + 1, training + trains
                     print(f"  {done} killed", flush=True)
-                until = time.monotonic() + chance.uniform(1, 8)
+                until = time.monotonic() + chance.uniform(0, 6)
             time.sleep(0.02)
         process.wait()
         waited = time.monotonic() + 10

@@ -71,7 +71,7 @@ def test_list(what, name, key):
 def test_plan():
     result = call("plan", "demo", *TINY, "--json")
     plan = json.loads(result.stdout)
-    assert plan.keys() == {"runs", "fleets", "steps", "seconds"}
+    assert plan.keys() == {"runs", "fleets", "steps", "seconds", "device"}
     assert (plan["runs"], plan["fleets"], plan["steps"]) == (4, 1, 80)
     assert 0 < plan["seconds"] < 60
     assert "4 runs in 1 fleets" in call("plan", "demo", *TINY).stdout

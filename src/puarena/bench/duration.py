@@ -48,7 +48,7 @@ def summarise(
     engine: str | None = None,
     **how: Any,
 ) -> dict[str, Any]:
-    """Counts and seconds of a plan: runs, fleets, steps (of all runs together, warm-up included), seconds.
+    """Counts and seconds of a plan: runs, fleets, steps (of all runs together, warm-up included), seconds, device.
 
     What ``run`` refuses before it trains is refused here, in the same words.
     """
@@ -61,6 +61,7 @@ def summarise(
         "fleets": len(fleets),
         "steps": sum(fleet.steps for fleet in fleets),
         "seconds": round(total_seconds(plan, fleets, device, executor), 1),
+        "device": device,
     }
 
 

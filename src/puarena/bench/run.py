@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,8 @@ def run(
     """
     if not isinstance(out, (str, Path)) or not str(out):
         raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
-    device = choose_device(device)
+    wishes = How(**how)
+    device = choose_device(device, executors.train_elsewhere(engine, wishes))
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
     if not checkpoint_every >= 0:
@@ -135,7 +136,7 @@ def run(
         }
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
         fleets = [*resumed, *as_planned([run for run in missing if run.run_id not in in_resumed], planned.runs)]
-        executor = executors.choose(device, workers, fleets, engine, How(**how, stop=stop))
+        executor = executors.choose(device, workers, fleets, engine, replace(wishes, stop=stop))
         live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
         for fleet, done in resumed.items():
             say(f"{fleet.label} goes on after {done / fleet.steps:.0%} of its steps")

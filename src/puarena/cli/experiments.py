@@ -122,16 +122,18 @@ def plan(
     if as_json:
         typer.echo(json.dumps(summary))
         return
-    where = "on this machine" if engine is None and gpus is None else f"with {_machines(engine, gpus)}"
+    others = _machines(engine, gpus, summary["device"])
+    where = "on this machine" if engine is None and gpus is None else f"with {others}"
     typer.echo(
         f"{plan.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, {summary['steps']:,} steps; "
         f"about {in_words(summary['seconds'])} {where}"
     )
 
 
-def _machines(engine: str | None, gpus: str | None) -> str:
-    """``ray on 8 GPUs like this one``."""
-    return " on ".join(part for part in (engine, gpus and f"{gpus} GPUs like this one") if part)
+def _machines(engine: str | None, gpus: str | None, device: str) -> str:
+    """``ray on 8 GPUs like this one``; what was measured without one is no such figure."""
+    like = "like this one" if device == "cuda" else "if each did what one core does here, where none is to be measured"
+    return " on ".join(part for part in (engine, gpus and f"{gpus} GPUs {like}") if part)
 
 
 @on_experiment

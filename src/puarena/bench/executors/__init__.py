@@ -23,6 +23,15 @@ def kinds() -> dict[str, type[Executor]]:
     return {kind.name: kind for kind in classes if issubclass(kind, Executor) and not inspect.isabstract(kind)}
 
 
+OPTIONS = ("gpus", "address", "gpus_per_fleet", "cpus_per_fleet", "slurm", "fleet_timeout")  # not for every executor
+
+
+def train_elsewhere(name: str | None, how: How) -> bool:
+    """Are fleets trained on other machines, which may have a device that this one has not?"""
+    kind = kinds().get(name or "")
+    return kind is not None and kind.trains_elsewhere(how)
+
+
 def choose(
     device: str, workers: int | None, fleets: Sequence[FleetSpec], name: str | None = None, how: How | None = None
 ) -> Executor:
@@ -36,8 +45,20 @@ def choose(
     if how.threads is not None and how.threads < 1:
         raise UserError(f"the number of threads is {how.threads}; give 1 or more")
     fit = {each: kind for each, kind in kinds().items() if device in kind.devices}
-    if name is None:
-        return max(fit.values(), key=lambda kind: kind.preference(how, fleets))(workers, how)
-    if name not in fit:
+    if name is not None and name not in fit:
         raise unknown(f"executor for the device {device}", name, fit)
-    return fit[name](workers, how)
+    kind = fit[name] if name else max(fit.values(), key=lambda kind: kind.preference(how, fleets))
+    if name or fleets:
+        _check_options(kind, how)
+    return kind(workers, how)
+
+
+def _check_options(kind: type[Executor], how: How) -> None:
+    """Refuse what the executor would not listen to."""
+    for option in OPTIONS:
+        if getattr(how, option) not in (None, ()) and option not in kind.takes:
+            able = [each.name for each in kinds().values() if option in each.takes]
+            raise UserError(
+                f"--{option.replace('_', '-')} is for the engines {', '.join(able)}, and here '{kind.name}' trains on "
+                f"the device '{', '.join(kind.devices)}'; leave it away, or choose another --engine or --device"
+            )

@@ -49,6 +49,7 @@ class Executor(ABC):
     name: ClassVar[str]
     devices: ClassVar[tuple[str, ...]]
     summary: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ()  # of ``How``, beyond what everybody is told
 
     def __init__(self, workers: int | None = None, how: How | None = None) -> None:
         self.workers, self.how = workers, how or How(workers)
@@ -57,6 +58,11 @@ class Executor(ABC):
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """How much speaks for it where nobody names an executor; the one for which most speaks is chosen."""
         return 0
+
+    @classmethod
+    def trains_elsewhere(cls, how: How) -> bool:
+        """Is it other machines that need the device?"""
+        return False
 
     @abstractmethod
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:

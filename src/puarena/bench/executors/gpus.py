@@ -48,6 +48,7 @@ class GPUs(Executor):
 
     name = "gpus"
     devices = ("cuda",)
+    takes = ("gpus", "fleet_timeout")
 
     @classmethod
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:

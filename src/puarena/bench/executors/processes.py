@@ -46,6 +46,7 @@ class Processes(Executor):
 
     name = "processes"
     devices = ("cpu",)
+    takes = ("fleet_timeout",)
 
     @classmethod
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:

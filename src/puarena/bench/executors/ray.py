@@ -17,6 +17,7 @@ from typing import Any
 
 from puarena.bench.executors.base import Ended, Executor, How, News, advance, longest_first
 from puarena.bench.executors.gpus import STARTING as GPU_STARTING
+from puarena.bench.executors.pool import GRACE
 from puarena.bench.executors.processes import STARTING, finish
 from puarena.bench.executors.streams import halves, out_of_memory
 from puarena.bench.failures import Broken, Trouble
@@ -31,24 +32,29 @@ Answer = tuple[str, Any]  # ("news", run-steps behind) or ("ended", error)
 
 
 class Trainer:
-    """What an actor is: it prepares a job once and trains one fleet after the other."""
+    """What an actor is: it prepares a job once and trains one fleet after the other, in one of its two threads."""
 
     def __init__(self, job: Job, threads: int) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
         job.prepare()
-        self.job = job
+        self.job, self.threads, self.stopping = job, threads, False
 
     def train(self, fleet: FleetSpec) -> Iterator[Answer]:
         """Train a fleet; yield what happens."""
+        import torch
+
+        torch.set_num_threads(self.threads)
         work, news = self.job.work(fleet), deque[int]()
-        while True:
+        while not self.stopping:
             ended = advance(work, fleet, lambda _, done: news.append(done))
             if ended is not None:
                 yield "ended", ended.error
                 return
             yield "news", news.pop()
+        work.close()  # keeps a last state
+
+    def stop(self) -> None:
+        """Called by the driver meanwhile: end at the next record."""
+        self.stopping = True
 
 
 class Ray(Executor):
@@ -56,9 +62,19 @@ class Ray(Executor):
 
     name = "ray"
     devices = ("cpu", "cuda")
+    takes = ("gpus", "address", "gpus_per_fleet", "cpus_per_fleet", "fleet_timeout")
+
+    @classmethod
+    def trains_elsewhere(cls, how: How) -> bool:
+        """Where the cluster is not on this machine."""
+        return how.address is not None
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Keep as many actors as there is room for, a fleet each; the longest fleets first."""
+        if self.how.gpus is not None:
+            raise UserError(
+                "with --engine ray the cluster says which GPUs there are: leave --gpus away, or use --workers"
+            )
         ray = _imported()
         mine = not ray.is_initialized()
         if mine:
@@ -90,6 +106,7 @@ class Crew:
         hide = {"env_vars": visible | {"OMP_NUM_THREADS": str(threads)}}
         self.needs = {"CPU": cpus, "GPU": gpus}
         options = {"num_cpus": cpus, "num_gpus": gpus, "runtime_env": hide, "max_restarts": 0, "max_task_retries": 0}
+        options["max_concurrency"] = 2  # it trains, and can be told to stop
         self.kind = ray.remote(**options)(Trainer)
         self.job, self.threads = ray.put(job), threads
         self.idle: list[Any] = []
@@ -173,9 +190,20 @@ class Crew:
         self.ray.kill(actor, no_restart=True)
 
     def dismiss(self) -> None:
-        """End all actors; what they trained last goes on from its state."""
-        for actor in (*self.idle, *(actor for actor, _, _ in self.busy.values())):
-            self._dismiss(actor)
+        """Have actors keep the states of what they train, and end them."""
+        streams, until = list(self.busy), time.monotonic() + GRACE
+        try:
+            told = [self.busy[stream][0].stop.remote() for stream in streams]
+            while streams and time.monotonic() < until:
+                for stream in self.ray.wait(streams, timeout=0.2)[0]:
+                    try:
+                        next(stream)
+                    except (StopIteration, self.ray.exceptions.RayError):
+                        streams.remove(stream)
+            del told
+        finally:
+            for actor in (*self.idle, *(actor for actor, _, _ in self.busy.values())):
+                self._dismiss(actor)
 
 
 def _imported() -> Any:

@@ -6,6 +6,7 @@ job that comes to its time limit is queued again and goes on from its fleets' st
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from platform import node
@@ -16,32 +17,66 @@ from puarena.bench.executors.base import Ended, Executor, How, News, longest_fir
 from puarena.bench.executors.processes import finish
 from puarena.bench.failures import Broken, Elsewhere, Trouble
 from puarena.bench.plan import FleetSpec
+from puarena.bench.stop import Stopped
 from puarena.bench.work import Job
 from puarena.errors import UserError
 
 JOBS = 100  # of one array, unless --workers says otherwise
 STARTING = 30.0  # seconds until a job trains
+TIME = 60  # minutes of a job, unless --slurm-time says otherwise
+ENDLESS = 100_000  # times that a job may come to its limit
+GRACE = 60.0  # seconds to come to a record; SLURM ends a job 90 seconds after its signal
 LOOK = 2.0  # seconds between two looks at the jobs
 
 
 class Errand:
     """What one job of the array does: it trains its share of the fleets, then what is left of the others'."""
 
-    def __init__(self, job: Job, fleets: Sequence[FleetSpec], threads: int | None) -> None:
-        self.job, self.fleets, self.threads = job, list(fleets), threads
+    def __init__(self, job: Job, fleets: Sequence[FleetSpec], how: How) -> None:
+        self.job, self.fleets = job, list(fleets)
+        self.how = How(threads=how.threads, fleet_timeout=how.fleet_timeout)
+        self.training: threading.Thread | None = None
+        self.stopping = False
 
     def __call__(self) -> list[Ended]:
-        """Train what others have not: on a GPU several fleets in flight, on a CPU one after the other."""
+        """Train what others have not: on a GPU several fleets in flight, on a CPU one after the other.
+
+        A thread trains: the main one is for the signal that comes at the time limit, which ends it wherever it stands.
+        """
         self.job.prepare()
-        name = "streams" if self.job.device == "cuda" else "inline"
-        executor = executors.choose(self.job.device, None, self.fleets, name, How(threads=self.threads))
-        return list(executor.train(self.fleets, self.job, lambda fleet, done: None))
+        ended: list[Ended] = []
+        errors: list[BaseException] = []
+
+        def train() -> None:
+            try:
+                ended.extend(self._executor().train(self.fleets, self.job, self._news))
+            except BaseException as error:
+                errors.append(error)
+
+        self.training = threading.Thread(target=train, daemon=True)
+        self.training.start()
+        self.training.join()
+        if errors:
+            raise errors[0]
+        return ended
+
+    def _executor(self) -> Executor:
+        here = "streams" if self.job.device == "cuda" else "inline"
+        name = here if self.how.fleet_timeout is None else None  # a process of its own can be ended
+        return executors.choose(self.job.device, None, self.fleets, name, self.how)
+
+    def _news(self, fleet: FleetSpec, done: int) -> None:
+        if self.stopping:
+            raise Stopped("the time limit", 0)
 
     def checkpoint(self) -> Any:
-        """Called at the time limit: the same again, from the last states; what is stored is passed over."""
+        """Called at the time limit: keep last states, and do the same again; what is stored is passed over."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(self)
+        self.stopping = True
+        if self.training is not None:
+            self.training.join(GRACE)
+        return DelayedSubmission(Errand(self.job, self.fleets, self.how))
 
 
 class Slurm(Executor):
@@ -49,17 +84,25 @@ class Slurm(Executor):
 
     name = "slurm"
     devices = ("cpu", "cuda")
+    takes = ("cpus_per_fleet", "gpus_per_fleet", "slurm", "fleet_timeout")
     cluster: ClassVar[str | None] = None  # of submitit: its local one is for tests
+
+    @classmethod
+    def trains_elsewhere(cls, how: How) -> bool:
+        """The machine that sends jobs need not have what they ask for."""
+        return True
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Send jobs and wait for them; who ends this does not end the jobs, and may wait for them again."""
         submitit = _imported()
         shares = dealt(fleets, min(self.workers or JOBS, len(fleets)))
         try:
-            sender = submitit.AutoExecutor(folder=str(job.store.path / "slurm"), cluster=self.cluster)
+            sender = submitit.AutoExecutor(
+                folder=str(job.store.path / "slurm"), cluster=self.cluster, slurm_max_num_timeout=ENDLESS
+            )
             sender.update_parameters(name="puarena", **parameters(self.how, job.device))
             with sender.batch():
-                sent = [sender.submit(Errand(job, share, self.how.threads)) for share in shares]
+                sent = [sender.submit(Errand(job, share, self.how)) for share in shares]
         except (RuntimeError, OSError, TypeError, ValueError) as error:
             raise UserError(f"the jobs cannot be sent to SLURM: {' '.join(str(error).split())[:300]}") from None
         yield from self._collect(sent, list(fleets), job)
@@ -105,8 +148,7 @@ def parameters(how: How, device: str) -> dict[str, Any]:
     """What submitit is told of a job."""
     given: dict[str, Any] = {f"slurm_{key}": value for key, value in how.slurm}
     minutes = given.pop("slurm_time", None)
-    if minutes is not None:
-        given["timeout_min"] = max(1, round(float(minutes) / 60))
+    given["timeout_min"] = TIME if minutes is None else max(1, round(float(minutes) / 60))
     given["cpus_per_task"] = int(how.cpus_per_fleet or how.threads or 1)
     if device == "cuda":
         given["gpus_per_node"] = int(how.gpus_per_fleet or 1)

@@ -25,7 +25,7 @@ def out_of_memory(error: Exception | None) -> bool:
 def halves(fleet: FleetSpec) -> list[FleetSpec]:
     """A fleet in two parts; one run alone as it is."""
     half = (len(fleet.runs) + 1) // 2
-    return [FleetSpec(part, fleet.group) for part in (fleet.runs[:half], fleet.runs[half:]) if part]
+    return [FleetSpec(part, fleet.claim) for part in (fleet.runs[:half], fleet.runs[half:]) if part]
 
 
 class Streams(Executor):
