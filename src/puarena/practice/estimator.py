@@ -208,7 +208,7 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PUClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None) -> PUClassifier:
         """Fit to rows ``X`` and ``y``, which says which of them are labeled positives.
 
         Parameters
@@ -221,15 +221,19 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
             are known; or ``positive_label`` and anything else.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of rows. Networks see rows as often as their weights say.
+        propensity : array-like of shape (n_samples,), optional
+            How likely each row was to be labeled, were it positive: for ``"sar-oracle"``, which needs it. The prior
+            is then estimated from it in the one-sample setting, and checkpoints are chosen by PA weighted with it.
 
         Returns
         -------
         PUClassifier
             Itself.
         """
-        table = self._table(X, y, sample_weight)
+        table = self._table(X, y, sample_weight, propensity)
         named = isinstance(self.algorithm, str) and self.algorithm != AUTO and not self._entry().fits
-        members = (1 if int(table.target.sum()) >= FEW else portfolio.FOLDS) if self.members == "auto" else self.members
+        enough = int(table.target.sum()) >= FEW or propensity is not None
+        members = (1 if enough else portfolio.FOLDS) if self.members == "auto" else self.members
         if named and members == 1:
             data = self._prepare(table)
             (trained,) = self._train(data, [self._candidate(self._registered(), table.prior)])

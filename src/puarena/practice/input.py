@@ -16,12 +16,13 @@ from puarena.data.encoding import TableEncoder, is_frame
 from puarena.practice.labels import check_weights, read_labels
 from puarena.practice.learners import PUTable
 from puarena.practice.network_fit import SMALLEST
+from puarena.practice.propensity import check_propensity, prior_by_propensity
 
 
 class TableInput(BaseEstimator):
     """The part of :class:`PUClassifier` that reads tables."""
 
-    def _table(self, X: Any, y: Any, sample_weight: Any = None) -> PUTable:
+    def _table(self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None) -> PUTable:
         """Check parameters and input, estimate the prior, and encode the rows that are used."""
         self._validate_params()
         X, y = self._checked(X, y)
@@ -30,20 +31,21 @@ class TableInput(BaseEstimator):
         self.classes_ = labels.classes
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         check_weights(weight, labels.positive)
+        chance = check_propensity(self, propensity, labels.positive)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         rate, n = float(labels.positive.mean()), len(labels.positive)
         setting = labelling.get(self.setting)
         most = 1 - float(labels.negative.mean()) if setting.one_sample else 1.0
-        self.prior_ = self._prior(X, labels.positive, setting, rate, most, seed)
+        self.prior_ = self._prior(X, labels.positive, setting, rate, most, seed, chance)
         sides = [np.flatnonzero(side) for side in (labels.positive, ~labels.positive)]
         if max(map(len, sides)) > self.max_samples:
             rows = np.sort(np.concatenate([rng.permutation(side)[: self.max_samples] for side in sides]))
             X, labels = _safe_indexing(X, rows), read_labels(np.asarray(y)[rows], self.classes_[1])
-            weight = None if weight is None else weight[rows]
+            weight, chance = (None if values is None else values[rows] for values in (weight, chance))
         self.encoder_ = None if sparse.issparse(X) else TableEncoder().fit(X)
         dense, tree = self._forms(X)
-        return PUTable(dense, tree, labels, weight, self.prior_, setting, seed, rate, n, self.n_jobs)
+        return PUTable(dense, tree, labels, weight, self.prior_, setting, seed, rate, n, self.n_jobs, chance)
 
     def _checked(self, X: Any, y: Any = "no_validation") -> Any:
         """The input: a frame stays one."""
@@ -70,7 +72,16 @@ class TableInput(BaseEstimator):
             return X, None
         return self.encoder_.dense(X), self.encoder_.tree(X)
 
-    def _prior(self, X: Any, labeled: Any, setting: labelling.Setting, rate: float, most: float, seed: int) -> float:
+    def _prior(
+        self,
+        X: Any,
+        labeled: Any,
+        setting: labelling.Setting,
+        rate: float,
+        most: float,
+        seed: int,
+        propensity: Any = None,
+    ) -> float:
         """Return the prior to use: the given one if the data allow it, or an estimate."""
         lowest = setting.lowest_prior(rate)
         if not isinstance(self.prior, str):
@@ -85,10 +96,14 @@ class TableInput(BaseEstimator):
         word, _, method = self.prior.partition(":")
         if word != "estimate":
             raise ValueError(f"prior={self.prior!r} is neither a number nor 'estimate' nor 'estimate:<method>'.")
-        from puarena.priors import DEFAULT, estimate_prior
+        if propensity is not None:
+            value, ends = prior_by_propensity(labeled, propensity, setting)
+        else:
+            from puarena.priors import DEFAULT, estimate_prior
 
-        estimate = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
+            found = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
+            value, ends = found.value, found.interval
         least = lowest + (1 - lowest) * SMALLEST
         highest = max(min(1 - (1 - least) * SMALLEST, most), least)
-        self.prior_interval_ = tuple(float(np.clip(end, least, highest)) for end in estimate.interval)  # type: ignore[assignment]
-        return float(np.clip(estimate.value, least, highest))
+        self.prior_interval_ = tuple(float(np.clip(end, least, highest)) for end in ends)  # type: ignore[assignment]
+        return float(np.clip(value, least, highest))

@@ -45,6 +45,7 @@ class PUTable:
     rate: float  # share of labeled rows in the data, of which this may be a part
     rows: int  # of the data
     n_jobs: int | None = None
+    propensity: Floats | None = None  # chance of a label of every row, were it positive
 
     @property
     def target(self) -> npt.NDArray[np.int64]:

@@ -24,6 +24,7 @@ from puarena.practice.scoring import criterion_value
 from puarena.practice.training import Candidate, Model, Prepared, Trained
 
 SMALLEST = 0.01  # an estimated prior keeps this distance from what cannot be
+WEIGHTED = {"pa": "pa-ipw"}  # criteria in their form with propensities
 SHORT = {"steps": 200, "batch_size": 64}  # a member of the portfolio's ensemble
 
 
@@ -40,7 +41,7 @@ class NetworkFit(BaseEstimator):
             entry = algorithms.get(name or self.algorithm)
         except UserError as error:
             raise ValueError(str(error)) from None
-        if entry.supervised:
+        if entry.supervised and not entry.knows_propensity:
             raise ValueError(
                 f"'{entry.name}' is trained with true labels of the unlabeled rows; choose a PU algorithm."
             )
@@ -68,7 +69,8 @@ class NetworkFit(BaseEstimator):
         p_train, p_val = training.hold_out(np.flatnonzero(labeled), self.validation_fraction, rng)
         u_train, u_val = training.hold_out(np.flatnonzero(~labeled), self.validation_fraction, rng)
         p_train, u_train = (resampled(rows, table.weight, rng) for rows in (p_train, u_train))
-        return Prepared(x, center, scale, p_train, u_train, p_val, u_val, table.setting, table.seed, table.rate)
+        rows = (p_train, u_train, p_val, u_val)
+        return Prepared(x, center, scale, *rows, table.setting, table.seed, table.rate, table.propensity)
 
     def _train(self, data: Prepared, candidates: Sequence[Candidate], **other: Any) -> list[Trained]:
         steps = int(other.get("steps") or self.steps)
@@ -80,7 +82,7 @@ class NetworkFit(BaseEstimator):
             record_every=max(10, steps // 100),
             network=self.network,
             device=_device(self.device),
-            keep=self.selection,
+            keep=WEIGHTED.get(self.selection, self.selection) if data.propensity is not None else self.selection,
         )
         try:
             return training.train(data, candidates, config)
@@ -131,6 +133,8 @@ class NetworkFit(BaseEstimator):
         p, u = data.held_out()
         raw = self.model_.logits(table.dense)
         scores = probability.PUScores(raw[p], raw[u], self.prior_, data.setting.one_sample)
+        if data.propensity is not None:
+            scores = scores.labeled_by(data.propensity[p], data.propensity[u])
         self._cut(scores)
         self.probability_ = probability.fit_probability(scores.shifted(self.shift_))
         self.threshold_ = self.model_.cut + self.shift_

@@ -6,7 +6,8 @@ slopes maximise the likelihood of which rows are labeled, under the condition th
 sample is the class prior (or as near to it as the threshold allows): the sample is U in the two-sample setting, P and U
 together in the one-sample setting. With posterior ``q``, prior ``pi`` and label rate ``r``, in the one-sample setting a
 row is labeled with probability ``c q``, where ``c = r / pi``; in the two-sample setting a row of the pooled data comes
-from P with probability ``r q / (r q + (1 - r) pi)``. A normal prior with deviation 5 on the slopes, in units of the
+from P with probability ``r q / (r q + (1 - r) pi)``. Where propensities are known, each row's own, divided by that of
+an average positive, stands before ``q``. A normal prior with deviation 5 on the slopes, in units of the
 root mean square of ``s``, keeps them finite when the score separates P from U.
 
 **Threshold.** The one that maximises PA on the same rows; of equally good ones the nearest to the algorithm's own.
@@ -14,7 +15,7 @@ root mean square of ``s``, keeps them finite when the score separates P from U.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,8 @@ class PUScores:
     u: Floats
     prior: float
     one_sample: bool
+    relative_p: Floats | float = 1.0  # propensity of every row by that of an average positive
+    relative_u: Floats | float = 1.0
 
     @property
     def rate(self) -> float:
@@ -59,7 +62,12 @@ class PUScores:
 
     def shifted(self, cut: float) -> PUScores:
         """The same with the cut at zero."""
-        return PUScores(self.p - cut, self.u - cut, self.prior, self.one_sample)
+        return replace(self, p=self.p - cut, u=self.u - cut)
+
+    def labeled_by(self, propensity_p: Floats, propensity_u: Floats) -> PUScores:
+        """The same where labels were given with known propensities: an average positive has their harmonic mean."""
+        average = 1 / np.mean(1 / propensity_p)
+        return replace(self, relative_p=propensity_p / average, relative_u=propensity_u / average)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Probability:
 
 def fit_probability(scores: PUScores) -> Probability:
     """Return the map that the module's text describes."""
-    p, u = _thinned(scores.p), _thinned(scores.u)
+    (p, e_p), (u, e_u) = _thinned(scores.p, scores.relative_p), _thinned(scores.u, scores.relative_u)
     size = float(np.sqrt(np.mean(np.concatenate([p, u]) ** 2)))
     if not (np.isfinite(size) and size > 1e-12):
         return Probability()
@@ -88,7 +96,7 @@ def fit_probability(scores: PUScores) -> Probability:
         chance = Probability(below, above)
         q_p, q_u = chance(z_p), chance(z_u)
         mean = share * q_p.mean() + (1 - share) * q_u.mean()
-        l_p, l_u = (_labeled(q, rate, prior, scores.one_sample) for q in (q_p, q_u))
+        l_p, l_u = (_labeled(q, rate, prior, scores.one_sample) for q in (e_p * q_p, e_u * q_u))
         likelihood = rate * np.log(np.maximum(l_p, TINY)).mean() + (1 - rate) * np.log(np.maximum(1 - l_u, TINY)).mean()
         stiffness = 0.5 * (below**2 + above**2) / SLOPE_DEVIATION**2 / (len(scores.p) + len(scores.u))
         outside = np.abs(log_slopes - np.clip(log_slopes, *SLOPES)).sum()
@@ -103,14 +111,17 @@ def fit_probability(scores: PUScores) -> Probability:
 
 def _labeled(q: Floats, rate: float, prior: float, one_sample: bool) -> Floats:
     """Probability that a row of the data is a labeled one, given that it is positive with probability ``q``."""
-    return min(1.0, rate / prior) * q if one_sample else rate * q / (rate * q + (1 - rate) * prior)
+    return np.minimum(1.0, min(1.0, rate / prior) * q) if one_sample else rate * q / (rate * q + (1 - rate) * prior)
 
 
-def _thinned(values: Floats) -> Floats:
-    """At most ``SAMPLE`` of the values, evenly over their order: their distribution without the cost of all."""
+def _thinned(values: Floats, beside: Floats | float) -> tuple[Floats, Floats]:
+    """At most ``SAMPLE`` of the values, evenly over their order (their distribution without the cost of all), and what
+    stands beside them."""
+    beside = np.broadcast_to(np.asarray(beside, np.float64), values.shape)
     if len(values) <= SAMPLE:
-        return np.asarray(values, np.float64)
-    return np.sort(values)[np.linspace(0, len(values) - 1, SAMPLE).round().astype(int)].astype(np.float64)
+        return np.asarray(values, np.float64), beside
+    chosen = np.argsort(values, kind="stable")[np.linspace(0, len(values) - 1, SAMPLE).round().astype(int)]
+    return values[chosen].astype(np.float64), beside[chosen]
 
 
 def fit_threshold(scores: PUScores) -> float:

@@ -39,6 +39,7 @@ class Prepared:
     setting: labelling.Setting
     seed: int
     true_rate: float | None = None  # where only a part of the rows is here
+    propensity: npt.NDArray[np.float64] | None = None  # of every row, where it is known
 
     @property
     def rate(self) -> float:
@@ -209,7 +210,9 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
     rows = []
     for c in candidates:
         own_rows = c.rows or (data.p_train, data.u_train, data.p_val, data.u_val)
-        hidden = HiddenLabels(np.zeros(len(own_rows[1]), bool), np.zeros(len(own_rows[3]), bool), np.zeros(0, bool))
+        chances = [None if data.propensity is None else data.propensity[own_rows[i]] for i in (0, 2)]
+        unknown = (np.zeros(len(own_rows[1]), bool), np.zeros(len(own_rows[3]), bool), np.zeros(0, bool))
+        hidden = HiddenLabels(*unknown, propensity_train=chances[0], propensity_val=chances[1])
         own = PUData(
             *own_rows, nothing,
             prior=c.prior, rate=data.rate, shifted_prior=data.shifted(c.prior),

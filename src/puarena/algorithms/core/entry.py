@@ -42,6 +42,7 @@ class Entry:
     extra_stages = 0  # stretches of training on top of the protocol's steps
     plugin_file = ""
     passes_every_epoch = False  # over all training data
+    knows_propensity = False  # is handed the chances of a label
 
     @property
     def hypers(self) -> Mapping[str, Hyper]:
@@ -79,6 +80,11 @@ class AlgorithmEntry(Entry):
     def phases(self) -> tuple[str, ...]:
         """The names of its stretches of training."""
         return tuple(phase.name for phase in self.cls.phases)
+
+    @property
+    def knows_propensity(self) -> bool:  # type: ignore[override]
+        """Is it handed the chances of a label?"""
+        return self.cls.knows_propensity
 
     @property
     def cost(self) -> float:  # type: ignore[override]
