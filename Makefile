@@ -3,7 +3,7 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin
 
-.PHONY: setup demo test lint test-gpu replicate site docs clean
+.PHONY: setup demo test lint test-gpu replicate site docs dist clean
 
 setup: .venv/.ready
 
@@ -50,5 +50,9 @@ site: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The source archive and the wheel, in dist/. A test builds them too, installs the wheel elsewhere and uses it there.
+dist: setup
+	$(BIN)/python -m hatchling build --clean -d dist
+
 clean:
-	rm -rf .venv demo-results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv demo-results dist .pytest_cache .mypy_cache .ruff_cache

@@ -83,12 +83,19 @@ def on_experiment(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def demo(out: opt.Out = Path("puarena-demo"), device: opt.Device = "auto", workers: opt.Workers = None) -> None:
+def demo(
+    out: opt.Out = Path("puarena-demo"),
+    algorithms: opt.Algorithms = None,
+    steps: opt.Steps = None,
+    device: opt.Device = "auto",
+    workers: opt.Workers = None,
+) -> None:
     """Run every algorithm on handwritten digits: a table in a minute or two, without network access."""
     from puarena import report
 
     how = {"device": device, "workers": workers}
-    outcome = run_spec(Experiment("demo").spec(), out, how, f"'puarena demo --out {out}'")
+    spec = Experiment("demo", algorithms=algorithms, steps=steps).spec()
+    outcome = run_spec(spec, out, how, "the same command")
     report.to_terminal(report.table(out))
     page = out / "page.html"
     report.write_page(out, page)

@@ -1,0 +1,131 @@
+"""The wheel, built as ``make dist`` builds it: small, whole, and of use in a fresh environment away from the source."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from puarena.without_torch import TRAINING
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 5_000_000  # bytes of an archive
+CODE = """
+import puarena
+from puarena import PUClassifier
+from puarena.cli import app
+print(puarena.__file__)
+assert PUClassifier("nnpu").get_params()["algorithm"] == "nnpu"
+app(["list", "algorithms", "--json"])
+"""
+PYTHON = Path("Scripts", "python.exe") if os.name == "nt" else Path("bin", "python")
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    """Build an archive with the tool that ``make dist`` has."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (file,) = out.iterdir()
+    assert file.stat().st_size < LIMIT
+    return file
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Path:
+    """The source archive."""
+    return build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel."""
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory, wheel) -> Path:
+    """An environment with the wheel and nothing of the source tree; dependencies are those of the running Python."""
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home / "env", with_pip=False)
+    python = home / "env" / PYTHON
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    subprocess.run(command, check=True, cwd=home, env=_environment())
+    (packages,) = (home / "env").rglob("site-packages")
+    (packages / "dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")))
+    return home
+
+
+def _environment() -> dict[str, str]:
+    """The environment variables, less those that would lead back to the source tree."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+
+
+def run(home: Path, program: str, *words: object) -> str:
+    """Run a program of the fresh environment in its home; return what it printed."""
+    command = [str(home / "env" / PYTHON.parent / program), *map(str, words)]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, env=_environment())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_fresh_environment_has_all_that_is_promised(fresh):
+    told, listed = run(fresh, "python", "-c", CODE).split("\n", 1)
+    assert Path(told).is_relative_to(fresh / "env")
+    assert {"nnpu", "nnpu-c", "nnpu@released", "elkan-noto"} <= {each["name"] for each in json.loads(listed)}
+    shown = run(fresh, "puarena", "demo", "--algorithms", "nnpu,vpu", "--steps", 20, "--workers", 1, "--out", "demo")
+    assert "nnpu" in shown
+    assert "VPU" in (fresh / "demo" / "page.html").read_text()
+    which = ("--metric", "accuracy", "--criterion", "pa")
+    run(fresh, "puarena", "report", "published:tabular", *which, "--html", "page.html")
+    assert (fresh / "page.html").stat().st_size > 100_000
+
+
+def test_the_source_archive_builds_the_same_wheel(archive, wheel, tmp_path):
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    assert build("wheel", source, tmp_path / "wheel").read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_has_every_file_of_the_package_and_the_published_results(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        held = {name.partition("/")[2] for name in file.namelist() if name.startswith("puarena/")}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    listed = tracked or [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.[pchj]*")]
+    wanted = {name.removeprefix("src/puarena/") for name in listed if name.startswith("src/puarena/")}
+    wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()}
+    assert {"report/published/results-case1.csv", "report/templates/page.html.j2", "py.typed"} <= held
+    assert wanted <= held
+
+
+def test_the_source_archive_has_what_contributors_need(archive):
+    with tarfile.open(archive) as file:
+        held = {name.partition("/")[2] for name in file.getnames()}
+    assert {"Makefile", "LICENSE", "pyproject.toml", "tests/conftest.py", "docs/index.md"} <= held
+    assert not [name for name in held if name.startswith(".ci")]
+
+
+def test_what_reports_need_is_a_part_of_what_all_needs(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        (about,) = [name for name in file.namelist() if name.endswith("/METADATA")]
+        lines = [line for line in file.read(about).decode().splitlines() if line.startswith("Requires-Dist: ")]
+    needs: dict[str, set[str]] = {}
+    for line in lines:
+        package, _, extra = line.removeprefix("Requires-Dist: ").partition("; extra == ")
+        needs.setdefault(extra.strip("'\""), set()).add(package)
+    assert needs["report"] < needs[""]
+    modules = {re.split(r"[<>=]", line)[0] for line in needs[""] - needs["report"]}
+    assert modules == set(TRAINING.values())  # what is said to be missing where only reports were wanted
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    told = re.search(r"pip install --no-deps puarena\s+pip install ([^`]+)", page)
+    assert told
+    assert set(re.findall(r'"(.+?)"', told[1])) == needs["report"]
