@@ -62,6 +62,7 @@ class OpenML(http.server.BaseHTTPRequestHandler):
         description = {
             "id": "24", "name": "mushroom", "version": OpenML.version, "format": "ARFF", "status": "active",
             "description": "-", "md5_checksum": OpenML.md5 or hashlib.md5(OpenML.text.encode()).hexdigest(),
+            "file_id": "1",
             "url": f"http://127.0.0.1:{self.server.server_port}/data/v1/download/1/mushroom.arff",
         }  # fmt: skip
         quality = [{"name": "NumberOfInstances", "value": str(len(ROWS))}]
@@ -70,6 +71,7 @@ class OpenML(http.server.BaseHTTPRequestHandler):
             "/data/features/24": json.dumps({"data_features": {"feature": feature}}),
             "/data/qualities/24": json.dumps({"data_qualities": {"quality": quality}}),
             "/data/v1/download/1/mushroom.arff": OpenML.text,
+            "/data/v1/download/1": OpenML.text,  # as scikit-learn 1.6 asks for it
         }
         if self.path not in answers:
             self.send_error(412)
@@ -93,9 +95,11 @@ def openml(monkeypatch):
         thread.start()
         for name, path in (("INFO", ""), ("FEATURES", "/features"), ("QUALITIES", "/qualities")):
             address = f"http://127.0.0.1:{httpd.server_port}/data{path}/{{}}"
-            if hasattr(module, "_OPENML_PREFIX"):  # newer releases put it before a path
+            if hasattr(module, "_OPENML_PREFIX"):  # some releases put it before a path
                 monkeypatch.setattr(module, "_OPENML_PREFIX", "")
             monkeypatch.setattr(module, f"_DATA_{name}", address)
+        if hasattr(module, "_DATA_FILE"):  # older releases make the file's address of its number
+            monkeypatch.setattr(module, "_DATA_FILE", f"http://127.0.0.1:{httpd.server_port}/data/v1/download/{{}}")
         yield OpenML
         httpd.shutdown()
         thread.join()
@@ -262,6 +266,7 @@ def test_a_table_that_is_another_when_fetched_again_is_refused(openml, cache):
 
 
 def test_a_table_by_name_without_network(cache, monkeypatch):
+    monkeypatch.setattr("sklearn.datasets._openml._OPENML_PREFIX", "", raising=False)
     monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", "http://127.0.0.1:9/{}")
     words = r"cannot fetch openml:1590 \(.*refused.*or name a folder that holds adult\.arff, .* with PUARENA_DATA or"
     with pytest.raises(UserError, match=words):
@@ -291,6 +296,7 @@ def test_openml_without_answer(openml, tmp_path, monkeypatch):
         data.load(own(tmp_path, file="openml:24"))
     with pytest.raises(UserError, match=r"cannot fetch openml:25 \(.*\); check the network"):
         data.load(own(tmp_path, file="openml:25"))
+    monkeypatch.setattr("sklearn.datasets._openml._OPENML_PREFIX", "", raising=False)
     monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", "http://127.0.0.1:9/{}")
     with pytest.raises(UserError, match=r"cannot fetch openml:24 \(.*refused"):
         data.load(own(tmp_path, file="openml:24"))

@@ -17,7 +17,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -114,8 +114,9 @@ def decoded(source: Path, images: Mapping[Name, str]) -> tuple[Bytes, Bytes, Fla
 
     workers = _cores()
     running: deque[Future[int]] = deque()
-    bar = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)
-    with bar, ThreadPoolExecutor(workers) as pool:  # Pillow decodes and resizes without the lock of Python
+    bar = Progress(console=Console(stderr=True), transient=True)
+    shown = bar if sys.stderr.isatty() else nullcontext()  # one that was never shown says nothing at its end either
+    with shown, ThreadPoolExecutor(workers) as pool:  # Pillow decodes and resizes without the lock of Python
         task = bar.add_task(f"decoding {source.name}", total=len(images))
         for block in _blocks(_contents(source, rows)):
             running.append(pool.submit(work, block))
