@@ -59,8 +59,10 @@ def write_file(target: str | Path, content: str | bytes, exclusive: bool = False
 
 
 def plain_cell(value: object) -> object:
-    """A cell of a CSV file: text that a spreadsheet would take for a formula is quoted."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    """A cell of a CSV file: text that a spreadsheet would take for a formula is quoted; a number is none."""
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    return value if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) else f"'{value}"
 
 
 def tidy(*folders: Path) -> None:

@@ -14,11 +14,13 @@ from collections import deque
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import puarena
+from puarena import data
 from puarena.bench import executors
 from puarena.bench.executors import gpus, pool
 from puarena.bench.executors.base import How
@@ -65,6 +67,20 @@ class Leaves(Bad):
 
 class Hangs(Bad):
     name, deed = "hangs", lambda self: time.sleep(1000)
+"""
+LOOK = """
+import os
+from pathlib import Path
+from puarena.algorithms import Algorithm, logistic
+
+class Look(Algorithm):
+    name, title, paper = "look", "Look", "a test"
+
+    def objective(self, f_p, f_u):
+        if "CUDA_DEVICE_ORDER" in os.environ:  # in a worker
+            words = os.environ["CUDA_VISIBLE_DEVICES"] + " " + os.environ["CUDA_DEVICE_ORDER"]
+            Path(__file__).with_name(f"seen-{os.getpid()}").write_text(words)
+        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
 """
 
 
@@ -265,6 +281,45 @@ def test_inline_runs_use_one_thread_or_what_was_asked(tmp_path):
         puarena.run(SPEC, tmp_path / "no", device="cpu", threads=0)
 
 
+def test_what_a_doctor_moves_aside_is_computed_again(tmp_path, whole):
+    puarena.run(SPEC, tmp_path, device="cpu", workers=1)
+    first, second, *_ = sorted((tmp_path / "shards").iterdir())
+    first.write_bytes(first.read_bytes()[:-100])
+    second.write_bytes(second.read_bytes().replace(b"PAR1", b"PAR2", 1))
+    planned = tmp_path / "planned.parquet"
+    planned.write_bytes(planned.read_bytes()[:-1])
+    (tmp_path / "progress" / f"{first.stem}.safetensors").write_bytes(b"half a state")
+    (tmp_path / "failures" / "x.json").write_text("{")
+    words = ["doctor", str(tmp_path)]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    mended = CliRunner().invoke(app, [*words, "--repair"])
+    assert (mended.exit_code, mended.stdout.count("; moved to ")) == (0, 5), mended.output
+    assert CliRunner().invoke(app, words).exit_code == 0
+    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=1)
+    assert outcome.computed == 2 * 1
+    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+
+
+def test_a_process_for_every_gpu(tmp_path, whole, monkeypatch):
+    """As it is where there are GPUs, but that each process then trains on its CPU."""
+    monkeypatch.setattr(gpus, "present", lambda: ["0", "1", "7"])
+    monkeypatch.setattr(gpus, "Streams", executors.kinds()["inline"])
+    monkeypatch.setattr(gpus.GPUs, "devices", ("cpu",))
+    (tmp_path / "look.py").write_text(LOOK)
+    spec = SPEC.override(algorithms=["look", "upu"], plugins=[str(tmp_path / "look.py")], configs=3)
+    outcome = puarena.run(spec, tmp_path / "out", device="cpu", gpus="0,7")
+    assert outcome.failures == []
+    seen = {tuple(file.read_text().split()) for file in tmp_path.glob("seen-*")}
+    assert seen == {("0", "PCI_BUS_ID"), ("7", "PCI_BUS_ID")}
+    assert len(list(tmp_path.glob("seen-*"))) == 2, "a process each"
+
+
+def test_a_device_is_chosen_before_torch_is_imported():
+    code = "import sys, puarena.bench.executors.pool, puarena.bench.shared; sys.exit('torch' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
 def test_gpus_are_named():
     assert gpus.named("all", ["0", "1"]) == gpus.named(None, ["0", "1"]) == ["0", "1"]
     assert gpus.named("1", ["0", "1"]) == ["1"]
@@ -291,6 +346,26 @@ def test_plan_says_how_long_other_engines_take_and_refuses_as_run_does(tmp_path)
         ]
         assert [done.exit_code for done in refused] == [2, 2]
         assert refused[0].stderr == refused[1].stderr
+
+
+@pytest.mark.parametrize("name", ["letter", "usps", "cifar10"])
+def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp_path):
+    """The draw that ``run`` makes, of a dataset with these classes, against a plan without its files."""
+    info = data.info(name)
+    monkeypatch.setenv("PUARENA_CACHE", str(tmp_path))
+    monkeypatch.delenv("PUARENA_DATA", raising=False)
+    classes = np.repeat(np.arange(info.class_count), 3000)
+    here = data.Dataset(
+        name, np.zeros((len(classes), 1), np.float32), classes, info.class_names, dict(info.cases), info.size,
+        test_fraction=0.2,
+    )  # fmt: skip
+    for rate in (0.9, 0.6, 0.0001):
+        with pytest.raises(UserError) as drawn:
+            data.draw(here, data.Problem(name, 1, "os", rate), 0)
+        done = CliRunner().invoke(
+            app, ["plan", "demo", "--device", "cpu", "--datasets", name, "--algorithms", "nnpu", "--rates", str(rate)]
+        )
+        assert (done.exit_code, done.stderr) == (2, f"error: {drawn.value}\n")
 
 
 @pytest.mark.parametrize(

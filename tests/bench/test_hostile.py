@@ -6,21 +6,25 @@ import gzip
 import io
 import json
 import os
+import re
 import resource
 import zipfile
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import puarena
 from puarena.bench.plan import LARGEST, make_plan
 from puarena.bench.resume import StateFolder, interrupted_fleets
 from puarena.bench.spec import Spec
 from puarena.cli import app
+from puarena.cli.practice import _write
 from puarena.data import download, own, packed
 from puarena.errors import UserError
 from puarena.files import plain_cell
@@ -106,10 +110,22 @@ def test_bombs(tmp_path, monkeypatch):
         own.load(table(tmp_path, "t.csv.gz", gzip.compress(b"a,y\n" + b"0,1\n" * (1 << 21))))
 
 
-def test_formulas_are_guarded():
-    assert [plain_cell(cell) for cell in ("=1+1", "+a", "-a", "@a", "a", 3, -0.5)] == [
-        "'=1+1", "'+a", "'-a", "'@a", "a", 3, -0.5,
+def test_formulas_are_guarded(tmp_path):
+    assert [plain_cell(cell) for cell in ("=1+1", "+a", "-a", "@a", "-2+3", "a", 3, -0.5, "-0.5", "+1e-3")] == [
+        "'=1+1", "'+a", "'-a", "'@a", "'-2+3", "a", 3, -0.5, "-0.5", "+1e-3",
     ]  # fmt: skip
+    frame = pd.DataFrame({"=name": ["=cmd()", "plain", None], "value": [-1.5, 2.0, 3.0]})
+    _write(frame, tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text() == "'=name,value\n'=cmd(),-1.5\nplain,2.0\n,3.0\n"
+
+
+def test_whatever_writes_csv_guards_its_cells():
+    modules = {path: path.read_text() for path in Path(puarena.__file__).parent.rglob("*.py")}
+    writing = {path for path, text in modules.items() if re.search(r"\.to_csv\(|csv\.(Dict)?[wW]riter\(", text)}
+    assert len(writing) >= 5
+    assert [
+        path for path in writing if "plain_cell(" not in modules[path] and "map(plain_cell" not in modules[path]
+    ] == []
 
 
 def test_downloads_stop(monkeypatch):

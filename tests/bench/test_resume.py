@@ -20,6 +20,7 @@ import puarena
 from puarena import files, fleet
 from puarena.algorithms import Phase
 from puarena.bench import resume
+from puarena.bench.doctor import examine
 from puarena.bench.plan import make_plan
 from puarena.bench.progress import Progress
 from puarena.bench.spec import Spec
@@ -191,11 +192,12 @@ def curves(out: Path) -> pd.DataFrame:
     return frame.sort_values(["run", "step"]).reset_index(drop=True)
 
 
-def rewrite(file: Path, tensors: dict | None = None, **changes: str) -> None:
-    """Write a state with other tensors or marks, and a right checksum."""
+def rewrite(file: Path, tensors: dict | None = None, **changes: str | None) -> None:
+    """Write a state with other tensors or marks (None: without one), and a right checksum."""
     with safe_open(file, framework="pt") as opened:
-        marks = opened.metadata()
-    file.write_bytes(files.sealed(save(tensors or load_file(file), marks | {"seal": files.SEAL} | changes)))
+        marks = opened.metadata() | {"seal": files.SEAL} | changes
+    kept = {key: value for key, value in marks.items() if value is not None}
+    file.write_bytes(files.sealed(save(tensors or load_file(file), kept)))
 
 
 def states(out: Path) -> list[Path]:
@@ -301,11 +303,15 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
 @pytest.mark.parametrize(
     "key, value",
     [
+        ("runs", None),
+        ("done", None),
+        ("parts", None),
         ("runs", "{}"),
         ("runs", '["a", "a"]'),
         ("done", "x"),
         ("done", "1000000"),
         ("parts", "[{}]"),
+        ("parts", '[{"log": {"step": [10, 20]}}]'),
         ("parts", '[{"step": 60, "log": {"step": [10, 20]}}]'),
     ],
 )
@@ -314,6 +320,8 @@ def test_odd_marks_of_a_state(tmp_path, whole, key, value):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
     rewrite(file, **{key: value})
+    found = [(each.file, each.what) for each in examine(tmp_path).findings]
+    assert found == ([] if value == "1000000" else [(str(file), "is not the state of a fleet")])
     told = go(tmp_path)
     assert f"'{file}' is damaged; its runs start anew" in told.said[0]
     assert (tmp_path / "damaged" / file.name).exists()

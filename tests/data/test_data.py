@@ -361,6 +361,12 @@ def test_files_of_an_archive(server, cache):
     assert not (cache / "made" / "sub" / "three").exists()
     assert len(list((cache / "made" / "sub").iterdir())) == 2
 
+    (cache / "made" / "sub" / "two").unlink()
+    (cache / "made" / "all.tar.gz").unlink()
+    (folder / "all.tar.gz").write_bytes(content + bytes(2 * download.BESIDES))
+    with pytest.raises(UserError, match="sends more bytes than the file has"):
+        download.fetch(info)
+
 
 # The real files
 

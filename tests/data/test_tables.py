@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -299,6 +300,13 @@ def test_openml_without_answer(openml, tmp_path, monkeypatch):
     monkeypatch.setattr("sklearn.datasets._openml._OPENML_PREFIX", "", raising=False)
     monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", "http://127.0.0.1:9/{}")
     with pytest.raises(UserError, match=r"cannot fetch openml:24 \(.*refused"):
+        data.load(own(tmp_path, file="openml:24"))
+
+
+def test_a_table_that_never_comes(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(remote, "LONGEST", 0.05)
+    monkeypatch.setattr(remote, "_openml", lambda *given: time.sleep(5))
+    with pytest.raises(UserError, match=r"cannot fetch openml:24 \(it took longer than .* minutes\); check the"):
         data.load(own(tmp_path, file="openml:24"))
 
 

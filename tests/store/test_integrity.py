@@ -13,7 +13,9 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 from typer.testing import CliRunner
 
 from puarena import files, processes
@@ -198,6 +200,9 @@ def test_doctor(store: Folder) -> None:
     store.write_shard("a", curves("a"))
     store.write_shard("b", curves("b"))
     (store.path / "progress" / "c.safetensors").write_bytes(b"no state")
+    marks = {"runs": '["a-0", "x"]', "done": "1", "parts": '[{"step": 1, "log": {"step": [1]}}]', "seal": files.SEAL}
+    foreign = files.sealed(save({"x": np.zeros(1)}, marks))
+    (store.path / "progress" / "d.safetensors").write_bytes(foreign)
     file = store.path / "shards" / "a.parquet"
     file.write_bytes(flipped(file.read_bytes(), 5000))
     seen = CliRunner().invoke(app, ["doctor", str(store.path), "--json"])
@@ -206,8 +211,9 @@ def test_doctor(store: Folder) -> None:
     what = {Path(each["file"]).name: each["what"] for each in report["findings"]}
     assert what["b.parquet"] == "has 1 runs that were not planned"
     assert what["c.safetensors"] == "is damaged"
-    assert set(what) == {"spec.json", "a.parquet", "b.parquet", "c.safetensors"}
+    assert what["d.safetensors"] == "has 1 runs that were not planned"
+    assert set(what) == {"spec.json", "a.parquet", "b.parquet", "c.safetensors", "d.safetensors"}
     assert (report["shards"], report["planned"]) == (1, 3)
     CliRunner().invoke(app, ["doctor", str(store.path), "--repair"])
-    assert {path.name for path in (store.path / "damaged").iterdir()} == {"a.parquet", "b.parquet", "c.safetensors"}
+    assert {path.name for path in (store.path / "damaged").iterdir()} == set(what) - {"spec.json"}
     assert open_store(store.path).done_runs() == set()

@@ -135,6 +135,19 @@ def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> No
         merge([b, c], tmp_path / "d")
 
 
+def test_merging_runs_no_plugin(tmp_path: Path) -> None:
+    """Not even for a network that only a plugin knows: whose folders these are is not for us to trust."""
+    (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    common = {"network": "theirs", "plugins": [str(tmp_path / "theirs.py")], "algorithms": ["upu"]}
+    stores = [
+        Folder.create(tmp_path / name, {"problems": [{"dataset": name}], **common}, name)
+        for name in ("cifar10", "usps")
+    ]
+    united, _ = unite(stores)
+    assert [part["dataset"] for part in united["problems"]] == ["cifar10", "usps"]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_users_files_need_not_be_here(tmp_path: Path) -> None:
     spec = SPEC.to_dict() | {"problems": [{"dataset": str(tmp_path / "gone.yaml")}]}
     for name in ("a", "b"):

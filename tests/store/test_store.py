@@ -239,6 +239,20 @@ def test_a_truncated_shard(store: Store, kept: float) -> None:
     assert_names_the_file(store, "b.parquet", "is truncated")
 
 
+def test_a_shard_cut_anywhere(store: Store) -> None:
+    """In the magic words, in each page, in the footer and in its length: at every byte of the ends, often between."""
+    store.write_shard("a", curves("a"))
+    file = store.path / "shards" / "a.parquet"
+    whole = file.read_bytes()
+    ends = [*range(20), *range(len(whole) - 40, len(whole))]
+    for kept in {*ends, *range(20, len(whole), 61)}:
+        file.write_bytes(whole[:kept])
+        with pytest.raises(UserError, match=r"a\.parquet' .*remove it, and 'puarena run' recomputes"):
+            Folder(store.path).done_runs()
+    file.write_bytes(whole)
+    assert Folder(store.path).done_runs() == {"a-0", "a-1"}
+
+
 @pytest.mark.parametrize("name", ["b.parquet", "notes.txt"])
 def test_a_foreign_file(store: Store, name: str) -> None:
     store.write_shard("a", curves("a"))

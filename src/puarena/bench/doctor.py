@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from puarena.bench.plan import make_plan
+from puarena.bench.resume import content_of
 from puarena.bench.spec import Spec
 from puarena.errors import UserError
-from puarena.files import is_whole, reason
+from puarena.files import reason
 from puarena.store import Folder
 from puarena.store.planned import FILE as PLANNED
 from puarena.store.sql import scan
@@ -82,14 +83,11 @@ def _damage(store: Folder, report: Report) -> Iterator[tuple[Path, str]]:
             yield file, f"has {len(foreign)} runs that were not planned"
         elif doubled:
             yield file, f"has {len(doubled)} runs that {owners[doubled[0]].name} has, too"
-    for file in sorted((store.path / "progress").glob("[!.]*")):
-        try:
-            whole = is_whole(file.read_bytes())
-        except OSError:  # removed just now
-            continue
-        report.states += bool(whole)
-        if not whole:
-            yield file, "is damaged"
+    for file, marks in sorted(store.states().items()):
+        what = _state_damage(marks, planned)
+        report.states += not what
+        if what and file.exists():  # not removed just now
+            yield file, what
     for file in sorted((store.path / "failures").glob("[!.]*")):
         try:
             note = json.loads(file.read_text(encoding="utf-8"))
@@ -97,6 +95,18 @@ def _damage(store: Folder, report: Report) -> Iterator[tuple[Path, str]]:
                 raise ValueError
         except (OSError, ValueError, TypeError):
             yield file, "is not a note of a failed fleet"
+
+
+def _state_damage(marks: Mapping[str, str], planned: set[str] | None) -> str:
+    """What is wrong with a state that has these marks; a damaged one has none."""
+    if not marks:
+        return "is damaged"
+    try:
+        runs, _ = content_of(marks)
+    except (ValueError, TypeError, KeyError):
+        return "is not the state of a fleet"
+    foreign = set(runs) - planned if planned is not None else set()
+    return f"has {len(foreign)} runs that were not planned" if foreign else ""
 
 
 def _runs_of(store: Folder, file: Path) -> set[str]:

@@ -116,7 +116,7 @@ def interrupted_fleets(
     for file, marks in store.states().items():
         try:
             differing = _differing(marks, states.marks)
-            runs, done = _content(marks)
+            runs, done = content_of(marks)
             group = groups.get(runs[0], file.stem)
             if group in claimed:
                 continue
@@ -141,7 +141,7 @@ def _differing(marks: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {marks.get(key)} and not {mine}" for key, mine in wanted.items() if marks.get(key) != mine)
 
 
-def _content(marks: Mapping[str, str]) -> tuple[list[str], int]:
+def content_of(marks: Mapping[str, str]) -> tuple[list[str], int]:
     """The runs of a state and the run-steps behind them; a ValueError if these are not the marks of one."""
     runs, done, parts = json.loads(marks["runs"]), int(marks["done"]), json.loads(marks["parts"])
     if not (

@@ -79,4 +79,4 @@ def check(plan: Plan, folder: str | Path | None = None) -> None:
         if data.is_here(name, folder):
             source.draw(problem, 0, "")
         else:
-            data.info(name).check_case(problem.case)
+            data.check_unseen(data.info(name), problem)

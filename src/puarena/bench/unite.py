@@ -10,7 +10,7 @@ from typing import Any
 from puarena import data, networks, plugins
 from puarena.bench.plan import group, make_plan, planned_runs
 from puarena.bench.problems import PROBLEM_LISTS, PROBLEM_SIZES, ProblemSpec, is_path
-from puarena.bench.spec import EVERY, FULL_PRECISION, Spec, plugin_names
+from puarena.bench.spec import EVERY, FULL_PRECISION, Spec
 from puarena.errors import UserError
 from puarena.store import Store, Summary, ask
 from puarena.store.planned import PlannedRun
@@ -78,14 +78,14 @@ def _agreeing(specs: list[Spec]) -> list[Spec]:
     if not images:
         return specs
     theirs = {"precision": images[0].precision, "network": images[0].network}
+    if not {spec.network for spec in specs} <= {None, *networks.names()}:  # reading runs no plugin, to know it better
+        return specs
     free = [spec not in images and _on_tables(spec, spec) == _on_tables(spec, images[0]) for spec in specs]
     return [spec.model_copy(update=theirs) if change else spec for spec, change in zip(specs, free, strict=True)]
 
 
 def _on_tables(spec: Spec, like: Spec) -> list[tuple[str, str]]:
     """Network and precision that the tables of ``spec`` are trained with by the choices of ``like``."""
-    if like.network not in (None, *networks.names()):
-        plugin_names(like.plugins)
     trained: list[tuple[str, str]] = []
     for part in spec.problems:
         own = networks.DEFAULT if is_path(part.dataset) else data.info(part.dataset).network

@@ -149,11 +149,14 @@ def _prior(text: str) -> float | str:
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
     from puarena.data.frames import suffix
+    from puarena.files import plain_cell
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if suffix(file) == "csv":
-            frame.to_csv(file, index=False)
+            text = [name for name in frame.columns if frame[name].dtype == object or frame[name].dtype == "string"]
+            guarded = frame.assign(**{name: frame[name].map(plain_cell, na_action="ignore") for name in text})
+            guarded.rename(columns=plain_cell).to_csv(file, index=False)
             return
         import duckdb
 

@@ -18,7 +18,7 @@ from typing import Any
 from puarena.community.publish import check_files
 from puarena.community.submit import check_submission
 from puarena.errors import UserError
-from puarena.files import cannot_write, write_file
+from puarena.files import cannot_write, plain_cell, write_file
 from puarena.report.agreement import MORE
 from puarena.report.beside import beside
 from puarena.report.compare import NEEDED
@@ -100,7 +100,8 @@ def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
     writer.writeheader()
     for folder, card in sent:
         lines = (folder / NUMBERS).read_text(encoding="utf-8").splitlines()
-        writer.writerows({**row, "submission": card["name"]} for row in csv.DictReader(lines))
+        rows = ({**row, "submission": card["name"]} for row in csv.DictReader(lines))
+        writer.writerows({key: plain_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -4,6 +4,7 @@
 :class:`Problem` into index arrays for one trial, and keeps the hidden labels in an object of their own.
 """
 
+from puarena.data.allocation import check_unseen
 from puarena.data.counts import Sizes, sizes
 from puarena.data.dataset import DataFile, Dataset, DatasetInfo
 from puarena.data.download import FileStatus
@@ -14,5 +15,6 @@ from puarena.data.views import View, Views
 
 __all__ = [
     "DataFile", "Dataset", "DatasetInfo", "FileStatus", "HiddenLabels", "PUData", "Problem", "Sizes", "View", "Views",
-    "cache_file", "draw", "fetch", "info", "is_here", "is_pinned", "load", "names", "sizes", "verify", "views_of",
+    "cache_file", "check_unseen", "draw", "fetch", "info", "is_here", "is_pinned", "load", "names", "sizes", "verify",
+    "views_of",
 ]  # fmt: skip

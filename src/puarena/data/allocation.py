@@ -6,16 +6,20 @@ import numpy as np
 
 from puarena.data import labelling
 from puarena.data.counts import CLOSE, Counts
-from puarena.data.dataset import Dataset, Flags
+from puarena.data.dataset import Dataset, DatasetInfo, Flags
 from puarena.data.labelling import Demand
 from puarena.data.problem import Problem
 from puarena.errors import UserError
+
+PLENTY = 10**9  # examples of a dataset that nobody has counted yet
 
 
 class Allocation:
     """The numbers of one problem, from the training examples that are ``available`` of each class."""
 
-    def __init__(self, dataset: Dataset, problem: Problem, prior: float, positive: Flags, available: Counts) -> None:
+    def __init__(
+        self, dataset: Dataset | DatasetInfo, problem: Problem, prior: float, positive: Flags, available: Counts
+    ) -> None:
         self.dataset, self.problem, self.prior, self.available = dataset, problem, prior, available
         self.setting = labelling.get(problem.setting)
         weights = np.ones(len(available)) if dataset.balanced else available.astype(float)
@@ -79,3 +83,13 @@ class Allocation:
     def _where(self) -> str:
         problem = self.problem
         return f"{self.dataset.name} case {problem.case}, setting {problem.setting}, rate {problem.rate:g}"
+
+
+def check_unseen(info: DatasetInfo, problem: Problem) -> None:
+    """Refuse what no draw can give, in the words of a draw, as far as that is known without the dataset's files."""
+    info.check_case(problem.case)
+    positive = np.isin(np.arange(info.class_count), info.cases[problem.case])
+    base = info.prior_of(problem.case)
+    shares = np.where(positive, base / positive.sum(), (1 - base) / (~positive).sum())
+    prior = base if problem.prior is None else problem.prior
+    Allocation(info, problem, prior, positive, np.round(PLENTY * shares).astype(np.int64)).counts()

@@ -22,6 +22,7 @@ from puarena.files import written_aside
 RETRIES = 2
 TIMEOUT = 30.0  # seconds without an answer
 LONGEST = 4 * 3600.0  # seconds for one file
+BESIDES = 1 << 20  # bytes of an archive beside the files that are wanted of it
 ENVIRONMENT = "PUARENA_DATA"
 CACHE_ENVIRONMENT = "PUARENA_CACHE"
 
@@ -234,7 +235,9 @@ def _unpack(info: DatasetInfo, archive: Archive, root: Path) -> None:
     """Download an archive, move its verified members into place and drop it."""
     folder = root / info.name
     packed = folder / archive.name
-    _retrieve(info, archive.url, archive.checksum, packed)
+    sizes = [file.bytes for file in info.files if file.archive == archive]
+    most = None if None in sizes else sum(size or 0 for size in sizes) + BESIDES
+    _retrieve(info, archive.url, archive.checksum, packed, most)
     try:
         with tarfile.open(packed) as tar:
             for file in info.files:

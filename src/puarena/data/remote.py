@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 import tempfile
+import threading
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from puarena.errors import UserError
 from puarena.files import write_file, written_aside
@@ -17,7 +19,10 @@ from puarena.files import write_file, written_aside
 if TYPE_CHECKING:
     import pandas as pd
 
+Table: TypeAlias = "tuple[pd.DataFrame, dict[str, Any]]"  # and what is known of it
+
 RETRIES, DELAY = 2, 1.0  # of a connection; seconds between them
+LONGEST = 3600.0  # seconds for one table
 SOURCES = {"openml": r"openml:(\d+)", "hf": r"hf:([\w./-]+)@([\w./-]+?)(?:#([\w-]+))?"}
 FORMS = "'openml:ID' or 'hf:NAME@REVISION' (with '#SPLIT' where it is not 'train')"
 
@@ -46,7 +51,7 @@ def keep(source: str, target: Path, instead: str = "get the table as a file and 
     if match is None:
         raise UserError(f"'{source}' is no table to fetch: write {FORMS}")
     try:
-        frame, about = (_openml if kind == "openml" else _hugging_face)(source, *match.groups())
+        frame, about = _in_time(_openml if kind == "openml" else _hugging_face, source, *match.groups())
     except UserError:
         raise
     except Exception as error:  # of whatever kind those packages and the ones below them raise
@@ -70,7 +75,26 @@ def keep(source: str, target: Path, instead: str = "get the table as a file and 
         write_file(target.with_suffix(".json"), json.dumps(about, indent=1))
 
 
-def _openml(_: str, number: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _in_time(fetch: Callable[..., Table], *given: str | None) -> Table:
+    """What a fetch gives, unless it takes too long: the packages below it wait for ever."""
+    tables: list[Table] = []
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            tables.append(fetch(*given))
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(LONGEST)
+    if not tables:
+        raise errors[0] if errors else TimeoutError(f"it took longer than {LONGEST / 60:g} minutes")
+    return tables[0]
+
+
+def _openml(_: str, number: str) -> Table:
     from sklearn.datasets import fetch_openml
 
     # scikit-learn compares with the MD5 that OpenML states; of its warnings the last becomes the error
@@ -84,7 +108,7 @@ def _openml(_: str, number: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     return table.frame, about | {"target": table.target_names[0] if table.target_names else ""}
 
 
-def _hugging_face(source: str, name: str, revision: str, split: str | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _hugging_face(source: str, name: str, revision: str, split: str | None) -> Table:
     try:
         hub: Any = import_module("datasets")
     except ImportError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from puarena import catalogue
+from puarena.files import plain_cell
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.compare import NEEDED, Comparison, Line, published_criterion, slug
 from puarena.report.methods import Method, in_order
@@ -47,7 +48,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*NEEDED, *MORE))
-    writer.writerows(line[-1] for line in sorted(lines))
+    writer.writerows(map(plain_cell, line[-1]) for line in sorted(lines))
     return out(text.getvalue(), path)
 
 

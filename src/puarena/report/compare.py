@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.data import labelling
 from puarena.errors import UserError
+from puarena.files import plain_cell
 from puarena.metrics import CRITERIA, METRICS
 from puarena.notebook import Shown, html_table
 from puarena.report.methods import Method, in_order
@@ -331,6 +332,6 @@ def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = N
         for line in item.lines:
             values = ["" if name == "in_errors" and item.differs else number(getattr(line, name)) for name in numbers]
             where = [getattr(item, name) for name in about]
-            method = [line.algorithm, line.method.base, int(line.method.calibrated)]
-            writer.writerow([*where, *method, *values, line.n, number(item.spearman), len(item.lines)])
+            words = map(plain_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)])
+            writer.writerow([*words, *values, line.n, number(item.spearman), len(item.lines)])
     return out(text.getvalue(), path)
