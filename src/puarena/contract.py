@@ -193,9 +193,10 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     if entry.supervised and entry.frame:
         return
     if entry.supervised:
+        what = "labels of the unlabeled set (supervised" if entry.cls.supervised else "propensities (knows_propensity"
         raise ContractError(
-            "it is handed the true labels of the unlabeled set (supervised = True), so it cannot compete with methods "
-            "that do without; learn without labels, or declare it a frame of the tables (frame = True)"
+            f"it is handed the true {what} = True), so it cannot compete with methods that do without; learn without "
+            "them, or declare it a frame of the tables (frame = True)"
         )
     x, rows = _rows(name)
     hidden, rng = rows[0].hidden, np.random.default_rng(1)

@@ -89,6 +89,12 @@ class Supervised(Sound):
         return logistic(f_p, +1).mean(-1) + right.mean(-1)
 
 
+class KnowsPropensities(Sound):
+    """Asks for the true chances of a label, and is no frame."""
+
+    knows_propensity = True
+
+
 class GoesThroughTheSideDoor(Sound):
     """Reaches the fleet through what it is handed between steps, and there the hidden labels."""
 
@@ -166,6 +172,7 @@ DEFECTS = {
     "takes any batch size": {NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"},
     "ignores hidden labels": {
         Supervised: r"handed the true labels .* \(frame = True\)",
+        KnowsPropensities: r"handed the true propensities .* \(frame = True\)",
         GoesThroughTheSideDoor: "labels it must not see",
         Partitions: "labels it must not see",
     },

@@ -137,5 +137,5 @@ def test_verdicts(folder):
     assert row["gain_low"] <= row["gain"] <= row["gain_high"]
     result = CliRunner().invoke(app, ["bias", "verdict", str(folder)])
     assert result.output.startswith("| method | boundary | class | scar |")
-    with pytest.raises(UserError, match="needs results of pn-naive"):
+    with pytest.raises(UserError, match="to compare with; there are 0"):
         verdicts(report.load(folder).filter("algorithm <> 'pn-naive'"))

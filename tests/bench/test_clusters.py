@@ -140,7 +140,7 @@ def local_jobs(monkeypatch, importable) -> None:
 
 
 def test_slurm_jobs(tmp_path, whole, local_jobs):
-    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, engine="slurm", slurm=(("time", "3600"),))
+    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, engine="slurm", slurm_time=3600)
     assert (outcome.computed + outcome.elsewhere, outcome.failures) == (6, [])
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
     assert list((tmp_path / "claims").iterdir()) == []
@@ -177,11 +177,13 @@ def test_slurm_parameters_and_shares():
     lists = slurm.dealt(fleets, 3)
     assert all(set(each) == set(fleets) for each in lists)
     assert len({each[0] for each in lists}) == 3
-    how = How(slurm=(("partition", "gpu"), ("time", "7200"), ("account", "me")), cpus_per_fleet=4)
+    how = How(slurm_partition="gpu", slurm_time=7200, slurm=("account=me",), cpus_per_fleet=4)
     wanted = {"slurm_partition": "gpu", "slurm_account": "me", "timeout_min": 120, "cpus_per_task": 4}
     assert slurm.parameters(how, "cpu") == wanted
     assert slurm.parameters(how, "cuda") == wanted | {"gpus_per_node": 1}
     assert slurm.parameters(How(), "cpu")["timeout_min"] == slurm.TIME
+    with pytest.raises(UserError, match="KEY=VALUE, and 'account' was given"):
+        slurm.Slurm(how=How(slurm=("account",)))
     job: Any = SimpleNamespace(device="cpu")
     assert slurm.Errand(job, fleets, How())._executor().name == "inline"
     assert slurm.Errand(job, fleets, How(fleet_timeout=9))._executor().name == "processes"

@@ -373,7 +373,7 @@ def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp
     [
         (["--gpus", "all"], "--gpus is for the engines gpus, ray"),
         (["--address", "auto"], "--address is for the engines ray"),
-        (["--slurm-partition", "p"], "--slurm is for the engines slurm"),
+        (["--slurm-partition", "p"], "--slurm-partition is for the engines slurm"),
         (["--gpus-per-fleet", "0.5"], "--gpus-per-fleet is for the engines ray, slurm"),
         (
             ["--engine", "inline", "--fleet-timeout", "9s"],

@@ -25,7 +25,7 @@ from puarena.bench.resume import StateFolder, interrupted_fleets
 from puarena.bench.spec import Spec
 from puarena.cli import app
 from puarena.cli.practice import _write
-from puarena.data import download, own, packed
+from puarena.data import archives, download, own
 from puarena.errors import UserError
 from puarena.files import plain_cell
 from puarena.store import Folder, open_store
@@ -101,7 +101,7 @@ def test_huge_headers(tmp_path):
 
 
 def test_bombs(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed, "LARGE", 1 << 22)
+    monkeypatch.setattr(archives, "LARGE", 1 << 22)
     out = io.BytesIO()
     np.savez_compressed(out, X=np.zeros((1 << 20, 2)), y=np.zeros(1 << 20))
     with pytest.raises(UserError, match="would unpack to more than"):

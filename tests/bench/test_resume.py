@@ -404,8 +404,8 @@ def test_states_are_rare(tmp_path):
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):
+    from puarena.bench.joint_spec import unite
     from puarena.bench.status import standing
-    from puarena.bench.unite import unite
     from puarena.store.merge import merge
 
     go(tmp_path / "a", 8)

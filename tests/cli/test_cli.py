@@ -162,7 +162,7 @@ def test_interrupt_and_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet, "Fleet", interrupted)
     result = call(*command)
     assert result.exit_code == 130
-    assert "run the same command to go on" in result.stderr
+    assert "run the same command to continue" in result.stderr
     monkeypatch.setattr(fleet, "Fleet", broken)
     result = call(*command)
     assert result.exit_code == 1

@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from puarena import data
 from puarena.cli import app
-from puarena.data import Problem, download, image_files, kept
+from puarena.data import Problem, download, image_cache, image_files
 from puarena.data.sets import cifar10, imagenette
 from puarena.errors import UserError
 
@@ -704,7 +704,7 @@ def test_other_settings_are_decoded_anew(here, cache, capsys, monkeypatch):
     assert not old.exists()
     (new,) = (cache / "imagenette").iterdir()
     old.write_bytes(new.read_bytes())  # under the name of other settings
-    assert kept.load(old, about(here / "imagenette2") | {"format": 0}) is None
+    assert image_cache.load(old, about(here / "imagenette2") | {"format": 0}) is None
 
 
 @pytest.mark.parametrize("where", ["decode", "fsync"])

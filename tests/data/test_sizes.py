@@ -7,7 +7,7 @@ import pytest
 
 import puarena
 from puarena import catalogue, data
-from puarena.bench import suites, unite
+from puarena.bench import joint_spec, suites
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import ProblemSpec, Spec
 from puarena.data import Dataset, Problem
@@ -126,8 +126,8 @@ def test_sizes_from_a_spec_to_fleets():
 
 def test_problems_of_other_sizes_are_not_joined():
     sized = [ProblemSpec(dataset="digits", labeled=50, unlabeled=n) for n in (300, 400)]
-    assert unite._joined(sized) == sized
-    assert len(unite._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
+    assert joint_spec._joined(sized) == sized
+    assert len(joint_spec._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
 
 
 def test_a_run_with_sizes_is_stored(tmp_path):

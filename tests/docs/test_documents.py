@@ -163,6 +163,20 @@ def test_every_document_is_read():
     assert any(block.document == "README.md" for block in PYTHON)
 
 
+@pytest.mark.parametrize("line", [line for line in LINES if "the same line" in line.markers.get("skip", "")], ids=str)
+def test_what_is_run_elsewhere_stands_there(line):
+    """To the letter, in a document that the reason names, where it is run."""
+    words = line.markers["skip"].replace("README ", "README.md ").split()
+    there = [other for other in LINES if other.document in words and "skip" not in other.markers]
+    assert {line.document for line in there} == {word for word in words if word.endswith(".md")}
+    assert line.text in [_as_written(other) for other in there]
+
+
+def _as_written(line: Block) -> str:
+    this, _, that = line.markers.get("replace", "").partition(" with ")
+    return line.text.replace(that, this) if that else line.text
+
+
 def test_lines_are_made_smaller_where_they_do_not_say_how_large():
     assert smaller("puarena fit data.csv --steps 7") == ["fit", "data.csv", "--steps", "7"]
     assert smaller("puarena fit data.csv") == ["fit", "data.csv", "--steps", "20"]

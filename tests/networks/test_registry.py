@@ -10,9 +10,9 @@ from torch import Tensor, nn
 import puarena
 from puarena import fleet, networks, random
 from puarena.bench import duration, listing, suites
+from puarena.bench.joint_spec import _agreeing
 from puarena.bench.plan import group, make_plan
 from puarena.bench.spec import Spec
-from puarena.bench.unite import _agreeing
 from puarena.data import views_of
 from puarena.errors import UserError
 from puarena.fleet import FleetConfig

@@ -14,9 +14,9 @@ from puarena.errors import UserError
 from puarena.report import write_page
 from puarena.report.export import export
 from puarena.report.page_data import embed
+from puarena.report.page_standings import VIEWS, choices
 from puarena.report.problems import Problem
 from puarena.report.statistics import statistics, verdict
-from puarena.report.views import VIEWS, choices
 from puarena.store import Folder, Store
 from results import ALL, HOSTILE, curves, records
 

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
+from puarena.bench.joint_spec import planned, unite
 from puarena.bench.plan import make_plan
 from puarena.bench.spec import Spec
-from puarena.bench.unite import planned, unite
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report import aggregate, load, select, table, to_csv

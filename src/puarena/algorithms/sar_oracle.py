@@ -17,7 +17,7 @@ class SarOracle(Algorithm):
 
     name, title, in_paper = "sar-oracle", "SAR (oracle)", False
     paper = "upper frame where labels are biased: trained with true propensities, not a PU method"
-    supervised = frame = knows_propensity = True
+    frame = knows_propensity = True
     differs = "Not part of the published code."
 
     def risk(self, f_p: Tensor, f_u: Tensor, e_p: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ class Cell(Progress):
     def __init__(self) -> None:
         super().__init__()
         self.label = ""
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self._handle: Any = None
         self._last = 0.0
 
@@ -33,7 +33,7 @@ class Cell(Progress):
 
     def say(self, text: str) -> None:
         """Keep a sentence below the bar."""
-        self.said.append(text)
+        self.messages.append(text)
         self._draw()
 
     def _draw(self) -> None:
@@ -46,17 +46,17 @@ class Cell(Progress):
             self._handle.update(self)
 
     def __repr__(self) -> str:
-        return "\n".join([self.line, *self.said])
+        return "\n".join([self.line, *self.messages])
 
     def _repr_html_(self) -> str:
-        """The bar and the counts; what was said is below."""
+        """The bar and the counts, with the messages below."""
         total = max(self.steps, 1)
         share = self.steps_done / total if self.steps else 1.0
         bar = f'<progress max="1" value="{share:.4f}" style="width:16em"></progress>'
         state = self.line if share < 1 else self.counts  # nothing is left at the end
         words = "  ".join(filter(None, (f"{share:.0%}", state, self.label)))
-        said = "".join(f"<div>{escape(text)}</div>" for text in self.said)
-        return f"<div>{bar} {escape(words)}</div>{said}"
+        messages = "".join(f"<div>{escape(text)}</div>" for text in self.messages)
+        return f"<div>{bar} {escape(words)}</div>{messages}"
 
 
 def progress_of(wanted: Progress | bool | None) -> Progress:

@@ -55,7 +55,7 @@ def summarise(
     device = choose_device(device)
     check(plan, folder)
     fleets = group(plan.runs, device=device)
-    executor = executors.choose(device, workers, fleets, engine, executors.How(**how))
+    executor = executors.choose(device, workers, fleets, engine, executors.How.of(**how))
     return {
         "runs": len(plan.runs),
         "fleets": len(fleets),

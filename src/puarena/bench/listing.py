@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -68,12 +69,23 @@ def suites() -> Rows:
     return [{"name": spec.name, "title": spec.title, "description": spec.description} for spec in specs]
 
 
+def engines() -> Rows:
+    """Every executor."""
+    from puarena.bench import executors
+
+    return [
+        {"name": name, "devices": list(kind.devices), "meaning": (inspect.getdoc(kind) or "").partition("\n")[0]}
+        for name, kind in executors.kinds().items()
+    ]
+
+
 KINDS: dict[str, Callable[[], Rows]] = {
     "algorithms": algorithms,
     "datasets": datasets,
     "criteria": criteria,
     "networks": networks,
     "suites": suites,
+    "engines": engines,
 }
 SHOWN = {  # the columns for the terminal; JSON has all of them
     "algorithms": ("name", "setting", "needs_prior", "year"),
@@ -81,6 +93,7 @@ SHOWN = {  # the columns for the terminal; JSON has all of them
     "criteria": ("name", "needs_true_labels", "meaning"),
     "networks": ("name", "needs_images", "meaning"),
     "suites": ("name", "description"),
+    "engines": ("name", "devices", "meaning"),
 }
 
 

@@ -14,7 +14,7 @@ from puarena.bench.beacon import Beacon
 from puarena.bench.device import choose_device
 from puarena.bench.display import progress_of
 from puarena.bench.executors.base import Ended, How
-from puarena.bench.failures import Elsewhere, trouble_of
+from puarena.bench.failures import Elsewhere, Trouble, trouble_of
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
 from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
@@ -30,18 +30,13 @@ from puarena.store.planned import Planned
 POLL = 1.0  # seconds between two looks at what other processes work on
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A fleet that broke off: which, how many runs it had, why, where, after how long, at which attempt."""
+@dataclass(frozen=True, kw_only=True)
+class Failure(Trouble):
+    """A fleet that broke off: which, how many runs it had, at which attempt, and what broke it."""
 
     fleet: str
     label: str
     runs: int
-    reason: str
-    exception: str
-    place: str
-    machine: str
-    seconds: float
     attempt: int
 
 
@@ -106,7 +101,7 @@ def run(
     """
     if not isinstance(out, (str, Path)) or not str(out):
         raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
-    wishes = How(**how)
+    wishes = How.of(**how)
     device = choose_device(device, executors.train_elsewhere(engine, wishes))
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
@@ -196,14 +191,11 @@ def _note(store: Folder, ended: Ended, outcome: Outcome, live: Progress) -> None
         return
     trouble = trouble_of(ended.error)
     before = [note for note in store.failures() if note["fleet"] == fleet.fleet_id]
-    facts = {key: value for key, value in asdict(trouble).items() if key != "memory"}
-    attempt = int(before[0].get("attempt", 1)) + 1 if before else 1
-    store.write_failure(
-        fleet.fleet_id, [run.run_id for run in fleet.runs], trouble.reason,
-        **facts, attempt=attempt, label=fleet.label, time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    )  # fmt: skip
-    del facts["message"]
-    failure = Failure(fleet.fleet_id, fleet.label, len(fleet.runs), trouble.reason, **facts, attempt=attempt)
+    facts = asdict(trouble) | {"label": fleet.label, "attempt": int(before[0].get("attempt", 1)) + 1 if before else 1}
+    failure = Failure(**facts, fleet=fleet.fleet_id, runs=len(fleet.runs))
+    del facts["memory"]
+    runs, now = [run.run_id for run in fleet.runs], time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    store.write_failure(fleet.fleet_id, runs, trouble.reason, **facts, time=now)
     outcome.failures.append(failure)
     live.fleet_ends(fleet, failure.reason)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from puarena.bench.beacon import running
-from puarena.bench.unite import planned
+from puarena.bench.joint_spec import planned
 from puarena.data import Problem, labelling
 
 if TYPE_CHECKING:

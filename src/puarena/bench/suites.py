@@ -71,9 +71,9 @@ _SUITES = [
         "files: --datasets letter,usps.)",
         problems=[
             ProblemSpec(dataset="letter", cases=(1, 2), rates=RATES),
-            ProblemSpec(dataset="letter", cases=(1, 2), settings=("ts",), rates=RATES[:3]),
+            ProblemSpec(dataset="letter", cases=(1, 2), settings=("two-sample",), rates=RATES[:3]),
             *(
-                ProblemSpec(dataset=name, cases=(1, 2), settings=("os", "ts"), rates=RATES)
+                ProblemSpec(dataset=name, cases=(1, 2), settings=("one-sample", "two-sample"), rates=RATES)
                 for name in ("usps", "cifar10", "imagenette")
             ),
         ],
@@ -113,7 +113,7 @@ _SUITES = [
         description="1,000 labeled vehicles and the whole training set unlabeled (two-sample, class prior 0.4), the "
         "default configuration with the optimiser of a method's authors where it declares one: the problem on which "
         "most papers report, for a GPU. They report the best epoch on the test set, which is OA here at best.",
-        problems=[ProblemSpec(dataset="cifar10", cases=(3,), settings=("ts",), labeled=1000, unlabeled=50_000)],
+        problems=[ProblemSpec(dataset="cifar10", cases=(3,), settings=("two-sample",), labeled=1000, unlabeled=50_000)],
         algorithms=("nnpu", "vpu", "dist-pu", "pulda", "self-pu", "tedn", *FRAMES),
         configs=1,
         optimiser="authors",

@@ -5,6 +5,7 @@ Mordelet, Vert: A bagging SVM to learn from positive and unlabeled examples. Pat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from puarena.classics.base import Floats, Index, PUWrapper, fit_weighted, positi
 from puarena.practice.labels import Labels
 
 
+@dataclass(eq=False, repr=False)
 class BaggingPUClassifier(PUWrapper):
     """The mean of many classifiers, each of all positives against a random part of the unlabeled rows.
 
@@ -22,21 +24,12 @@ class BaggingPUClassifier(PUWrapper):
     it as negative; NaN for rows that all of them saw, and for the labeled ones.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        n_estimators: int = 50,
-        sample_size: int | None = None,
-        positive_label: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.sample_size = sample_size
-        self.positive_label = positive_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimator: Any = None
+    n_estimators: int = 50
+    sample_size: int | None = None
+    positive_label: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _default(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier

@@ -22,8 +22,8 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
 
     ``y``: 1 or True is a labeled positive, 0, -1 or False unlabeled; with all of 1, 0 and -1 (or the words positive,
     unlabeled and negative) the last are known negatives; other text needs ``positive_label``. ``X``: whatever the
-    wrapped classifier takes: missing values, sparse matrices, data frames with text. Subclasses define ``_fit`` and
-    ``_probability``.
+    wrapped classifier takes: missing values, sparse matrices, data frames with text. Subclasses are dataclasses, whose
+    fields are the parameters, and define ``_fit`` and ``_probability``.
     """
 
     estimator: Any

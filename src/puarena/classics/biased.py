@@ -5,6 +5,7 @@ Lee, Liu: Learning with positive and unlabeled examples using weighted logistic 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_prob
 from puarena.practice.labels import Labels
 
 
+@dataclass(eq=False, repr=False)
 class BiasedClassifier(PUWrapper):
     """Unlabeled rows as negatives, with less weight: a labeled row counts more than an unlabeled one.
 
@@ -21,17 +23,10 @@ class BiasedClassifier(PUWrapper):
     ``sample_weight`` will do; logistic regression if none is given.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        positive_weight: float | str = "balanced",
-        positive_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.positive_weight = positive_weight
-        self.positive_label = positive_label
-        self.random_state = random_state
+    estimator: Any = None
+    positive_weight: float | str = "balanced"
+    positive_label: Any = None
+    random_state: Any = None
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         share = 0.5 if self.positive_weight == "balanced" else self.positive_weight

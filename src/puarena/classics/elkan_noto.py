@@ -5,6 +5,7 @@ Elkan, Noto: Learning classifiers from only positive and unlabeled data. KDD 200
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_prob
 from puarena.practice.labels import Labels
 
 
+@dataclass(eq=False, repr=False)
 class ElkanNotoClassifier(PUWrapper):
     """``p(y=1|x) = p(s=1|x) / c`` with ``c = p(s=1|y=1)``, the mean of p(s=1|x) over held-out positives.
 
@@ -20,19 +22,11 @@ class ElkanNotoClassifier(PUWrapper):
     ``w = (1-c)/c g/(1-g)`` and as negative with ``1 - w``, g = p(s=1|x) (section 3 of the paper). For one-sample data.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        weighted: bool = False,
-        hold_out: float = 0.2,
-        positive_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.weighted = weighted
-        self.hold_out = hold_out
-        self.positive_label = positive_label
-        self.random_state = random_state
+    estimator: Any = None
+    weighted: bool = False
+    hold_out: float = 0.2
+    positive_label: Any = None
+    random_state: Any = None
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         if not 0 < self.hold_out < 1:

@@ -7,6 +7,7 @@ NeurIPS 2022.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ SETTINGS = tuple(setting.title for setting in labelling.settings())
 ABOVE = 1e-9  # how far above one half the probability of a row is that the trees call positive
 
 
+@dataclass(eq=False, repr=False)
 class PUExtraTreesClassifier(PUWrapper):
     """Extremely randomised trees whose splits and leaves minimise the PU risk.
 
@@ -38,29 +40,16 @@ class PUExtraTreesClassifier(PUWrapper):
     all trees grow together in array code instead of recursively.
     """
 
-    def __init__(
-        self,
-        prior: float | str = "estimate",
-        setting: str = "one-sample",
-        n_estimators: int = 100,
-        risk: str = "nnpu",
-        loss: str = "quadratic",
-        max_depth: int | None = None,
-        min_samples_leaf: int = 1,
-        cuts: str = "full",
-        positive_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.setting = setting
-        self.n_estimators = n_estimators
-        self.risk = risk
-        self.loss = loss
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.cuts = cuts
-        self.positive_label = positive_label
-        self.random_state = random_state
+    prior: float | str = "estimate"
+    setting: str = "one-sample"
+    n_estimators: int = 100
+    risk: str = "nnpu"
+    loss: str = "quadratic"
+    max_depth: int | None = None
+    min_samples_leaf: int = 1
+    cuts: str = "full"
+    positive_label: Any = None
+    random_state: Any = None
 
     def _fit(self, X: Floats, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         self._check()

@@ -7,6 +7,7 @@ data. ECML PKDD 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ WINDOW, FIRST = 10, 12  # iterations that the rule for stopping looks at, and wh
 EDGE = 1e-15  # probabilities are kept this far from 0 and 1
 
 
+@dataclass(eq=False, repr=False)
 class SarEMClassifier(PUWrapper):
     """``p(labeled|x) = e(x) h(x)`` by EM, then h once more by inverse propensities (``refit``).
 
@@ -31,25 +33,14 @@ class SarEMClassifier(PUWrapper):
     which is below 0: the classifier must take that (logistic regression does). For one-sample data.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        propensity: Any = None,
-        propensity_features: Sequence[int] | None = None,
-        refit: bool = True,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        positive_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.propensity = propensity
-        self.propensity_features = propensity_features
-        self.refit = refit
-        self.max_iter = max_iter
-        self.tol = tol
-        self.positive_label = positive_label
-        self.random_state = random_state
+    estimator: Any = None
+    propensity: Any = None
+    propensity_features: Sequence[int] | None = None
+    refit: bool = True
+    max_iter: int = 500
+    tol: float = 1e-4
+    positive_label: Any = None
+    random_state: Any = None
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         if weight is not None:

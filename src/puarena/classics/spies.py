@@ -5,6 +5,7 @@ Liu, Lee, Yu, Li: Partially supervised classification of text documents. ICML 20
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_prob
 from puarena.practice.labels import Labels
 
 
+@dataclass(eq=False, repr=False)
 class SpiesClassifier(PUWrapper):
     """Hide some positives (spies) among the unlabeled rows; what scores below them is reliably negative; learn from it.
 
@@ -20,19 +22,11 @@ class SpiesClassifier(PUWrapper):
     step: the wrapped classifier, all positives against the reliable negatives (the paper iterates by EM instead).
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        spies: float = 0.15,
-        noise: float = 0.15,
-        positive_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.spies = spies
-        self.noise = noise
-        self.positive_label = positive_label
-        self.random_state = random_state
+    estimator: Any = None
+    spies: float = 0.15
+    noise: float = 0.15
+    positive_label: Any = None
+    random_state: Any = None
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
         for name in ("spies", "noise"):

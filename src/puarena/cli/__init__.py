@@ -1,7 +1,7 @@
 """The command line: thin, every command is one call into the rooms, and nothing heavy is imported before it is needed.
 
-What a user can put right ends as ``error: <one sentence>`` on stderr with exit code 2. Exit code 1: some fleets
-failed; 3: every run diverged; 130: interrupted.
+What a user can fix ends as ``error: <one sentence>`` on stderr with exit code 2. Exit code 1: some fleets failed; 3:
+the time of ``--for`` is up; 4: every run diverged; 130: interrupted.
 """
 
 from __future__ import annotations

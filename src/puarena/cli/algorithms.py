@@ -12,7 +12,7 @@ from puarena.errors import UserError, unknown
 
 
 def list_(
-    what: Annotated[str, typer.Argument(metavar="algorithms|datasets|criteria|networks|suites")],
+    what: Annotated[str, typer.Argument(metavar="algorithms|datasets|criteria|networks|suites|engines")],
     as_json: opt.AsJson = False,
 ) -> None:
     """List what there is."""

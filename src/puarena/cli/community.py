@@ -13,14 +13,14 @@ from puarena.cli import options as opt
 def publish(
     folder: opt.Folder,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where published results lie")] = Path("results"),
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="SUITE-PROFILE unless told")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="default: SUITE-PROFILE")] = None,
     commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
     machine: Annotated[str, typer.Option(metavar="TEXT", help="the machine that ran it")] = "",
     wall: Annotated[float | None, typer.Option(metavar="SECONDS", help="how long it took")] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="take incomplete results; what is missing is named")
+        bool, typer.Option("--partial", help="accept incomplete results; what is missing is named")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="change numbers that are out already")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="change numbers that are already published")] = False,
 ) -> None:
     """Write a summary, a CSV in the paper's columns and a card of what made them, to be published."""
     from puarena.community.publish import publish as write

@@ -65,10 +65,13 @@ class Experiment:
 def on_experiment(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of an experiment in the place of its first parameter, which is that experiment.
 
-    They stand after what the command itself requires and before its own options.
+    They stand after what the command itself requires and before its own options. ``**how`` stands for all that
+    executors may be told.
     """
     source, *filters = inspect.signature(Experiment, eval_str=True).parameters.values()
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    if own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+        own = [*own[:-1], *opt.engine_options()]
     required = [parameter for parameter in own if parameter.default is inspect.Parameter.empty]
     optional = [parameter for parameter in own if parameter not in required]
 
@@ -150,52 +153,33 @@ def run(
     device: opt.Device = "auto",
     data: opt.Data = None,
     workers: opt.Workers = None,
-    threads: opt.Threads = None,
     fleet_size: opt.FleetSize = None,
     capture: opt.Capture = "auto",
     checkpoint_every: opt.CheckpointEvery = 180.0,
     retry_failed: opt.RetryFailed = False,
     stop_after: opt.For = None,
-    fleet_timeout: opt.FleetTimeout = None,
     engine: opt.Engine = None,
-    gpus: opt.GPUs = None,
-    address: opt.Address = None,
-    gpus_per_fleet: opt.GPUsPerFleet = None,
-    cpus_per_fleet: opt.CPUsPerFleet = None,
-    slurm_partition: opt.SlurmPartition = None,
-    slurm_time: opt.SlurmTime = None,
-    slurm: opt.SlurmExtra = None,
+    **how: Any,
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
     if capture not in ("auto", "off"):
         raise UserError(f"--capture is '{capture}'; choose one of: auto, off")
-    jobs = {"partition": slurm_partition, "time": opt.seconds(slurm_time, "slurm-time")}
-    for text in slurm or ():
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UserError(f"--slurm takes KEY=VALUE, and '{text}' was given")
-        jobs[key.strip().replace("-", "_")] = value
-    how = {
+    how = opt.engine_values(how) | {
         "device": device,
         "data": data,
         "workers": workers,
-        "threads": threads,
         "fleet_size": fleet_size,
         "capture": capture == "auto",
         "checkpoint_every": checkpoint_every,
         "retry_failed": retry_failed,
         "seconds": opt.seconds(stop_after, "for"),
-        "fleet_timeout": opt.seconds(fleet_timeout, "fleet-timeout"),
         "engine": engine,
-        "gpus": gpus,
-        "address": address,
-        "gpus_per_fleet": gpus_per_fleet,
-        "cpus_per_fleet": cpus_per_fleet,
-        "slurm": tuple((key, str(value)) for key, value in jobs.items() if value is not None),
     }
     outcome = run_spec(experiment.spec(), out, how, "the same command")
     if outcome.stopped:
-        say(f"stopped, as {outcome.stopped}; finished fleets and last states are kept: run the same command to go on")
+        say(
+            f"stopped, as {outcome.stopped}; finished fleets and last states are kept: run the same command to continue"
+        )
         raise typer.Exit(3)
     plugins = "".join(f" --plugin {path}" for path in experiment.plugin or ())
     typer.echo(f"results in {out}; next: puarena report {out}{plugins}")
@@ -259,7 +243,7 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
         outcome = bench.run(spec, out, **how)
     except KeyboardInterrupt as interrupt:
         why = f" by {interrupt.args[0]}" if interrupt.args else ""
-        say(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to go on")
+        say(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to continue")
         raise typer.Exit(getattr(interrupt, "code", 130)) from None
     say_notes(outcome.notes)
     if outcome.stored:

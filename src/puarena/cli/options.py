@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from puarena.bench.executors.base import How
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 
@@ -37,13 +39,13 @@ def check_files(*files: Path | None) -> None:
 
 Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
 Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="a results folder, a summary made by 'export', or published:NAME")
+    Path, typer.Argument(metavar="DIR", help="a results folder, a summary written by 'export', or published:NAME")
 ]
 With = Annotated[
     list[str] | None,
     typer.Option("--with", metavar="DIR|published:NAME", help="also show these results, such as published:tabular"),
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to go on")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to continue")]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
 Workers = Annotated[
     int | None,
@@ -52,29 +54,17 @@ Workers = Annotated[
 FleetSize = Annotated[int | None, typer.Option(metavar="N", min=1, help="runs in one fleet, at most")]
 CheckpointEvery = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="how often a fleet keeps its state, to go on after an interruption"),
+    typer.Option(metavar="SECONDS", min=0, help="how often a fleet saves its state, to continue after an interruption"),
 ]
 Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
-Threads = Annotated[int | None, typer.Option(metavar="N", help="threads of a process that trains on a CPU (default 1)")]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="who trains: inline, processes, streams, gpus, ray, slurm (default: what pays)"),
-]
-GPUs = Annotated[
-    str | None, typer.Option("--gpus", metavar="all|0,1", help="GPUs of this machine to use, a process each")
+    typer.Option(metavar="NAME", help="who trains (see 'list engines'; default: what pays on this machine)"),
 ]
 GPUCount = Annotated[str | None, typer.Option("--gpus", metavar="N", help="as if there were so many GPUs")]
-Address = Annotated[str | None, typer.Option(metavar="A", help="of a Ray cluster (default: one on this machine)")]
 GPUsPerFleet = Annotated[float | None, typer.Option(metavar="F", min=0, help="share of a GPU for a fleet")]
-CPUsPerFleet = Annotated[float | None, typer.Option(metavar="N", min=0, help="cores for a fleet")]
-SlurmPartition = Annotated[str | None, typer.Option(metavar="P", help="partition of SLURM jobs")]
-SlurmTime = Annotated[str | None, typer.Option(metavar="4h", help="time limit of SLURM jobs, which then go on anew")]
-SlurmExtra = Annotated[
-    list[str] | None, typer.Option("--slurm", metavar="KEY=VALUE", help="any other parameter, such as account=me")
-]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="also run again what failed before")]
-For = Annotated[str | None, typer.Option("--for", metavar="2h", help="stop in good order after this time")]
-FleetTimeout = Annotated[str | None, typer.Option(metavar="30m", help="give up a fleet that takes longer")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="also try again what failed before")]
+For = Annotated[str | None, typer.Option("--for", metavar="2h", help="stop after this time, with everything saved")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[
@@ -152,3 +142,22 @@ def seconds(text: str | None, name: str) -> float | None:
     if match is None or match[2] not in UNITS or float(match[1]) == 0:
         raise UserError(f"--{name} takes a time such as 90s, 30m or 2h, and '{text}' was given")
     return float(match[1]) * UNITS[match[2]]
+
+
+def engine_options() -> list[inspect.Parameter]:
+    """What executors may be told, as parameters of a command."""
+    kinds = get_type_hints(How)
+    parameters = []
+    for name, facts in How.options().items():
+        kind = (
+            str | None if facts["time"] else list[str] | None if kinds[name] == tuple[str, ...] | None else kinds[name]
+        )
+        option = typer.Option(None, f"--{name.replace('_', '-')}", **facts["shown"])
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind))
+    return parameters
+
+
+def engine_values(given: dict[str, Any]) -> dict[str, Any]:
+    """The same as executors take it: times in seconds, lists as tuples."""
+    times = {name: seconds(given[name], name.replace("_", "-")) for name, f in How.options().items() if f["time"]}
+    return given | times | {name: tuple(value) for name, value in given.items() if isinstance(value, list)}

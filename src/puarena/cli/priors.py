@@ -71,8 +71,8 @@ def bench(
         str, typer.Option(metavar="A,B", help="datasets, or real tables as in 'practice bench'")
     ] = "digits",
     priors: Annotated[str, typer.Option(metavar="0.2,...", help="true class priors")] = "0.2,0.4,0.6,0.8",
-    methods: Annotated[str | None, typer.Option(metavar="A,B", help="methods; all unless told")] = None,
-    settings: Annotated[str, typer.Option(metavar="os,ts", help="one sample, two samples")] = "os",
+    methods: Annotated[str | None, typer.Option(metavar="A,B", help="methods (default: all)")] = None,
+    settings: opt.Settings = "one-sample",
     trials: Annotated[int, typer.Option(metavar="N", help="data draws per problem")] = 1,
     frequencies: Annotated[
         str, typer.Option(metavar="0.1,...", help="of real tables: label frequencies, biased, 20")

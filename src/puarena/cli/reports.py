@@ -79,7 +79,7 @@ def stats(
     ] = None,
     rope: Annotated[
         float | None,
-        typer.Option(metavar="X", help="differences up to this are practically none; one point unless told"),
+        typer.Option(metavar="X", help="differences up to this count as none (default: one point)"),
     ] = None,
     others: opt.With = None,
     as_json: opt.AsJson = False,
@@ -100,7 +100,7 @@ def stats(
 def compare(
     folder: opt.Folder,
     published: Annotated[
-        Path | None, typer.Option(metavar="F", help="a CSV of published numbers; the benchmark paper's unless told")
+        Path | None, typer.Option(metavar="F", help="a CSV of published numbers (default: the benchmark paper's)")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="F", help="write Markdown tables")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
@@ -136,7 +136,7 @@ def merge(
     ] = 1e-6,
 ) -> None:
     """Join the results folders of several people or machines."""
-    from puarena.bench.unite import unite
+    from puarena.bench.joint_spec import unite
     from puarena.store.merge import merge as join
 
     done = join(folders, out, unite, overlap, tolerance)
@@ -174,7 +174,7 @@ def _together(folder: Path, others: list[str] | None) -> Any:
     """The results, or with those of others; what differs between them is said first."""
     if not others:
         return folder
-    from puarena.report.beside import beside
+    from puarena.report.among_published import beside
 
     curves = beside(folder, others)
     for note in curves.notes:

@@ -21,8 +21,8 @@ Positive = Annotated[
 ]
 Negative = Annotated[str | None, typer.Option(metavar="VALUE", help="the label of known negatives, if there are some")]
 Features = Annotated[str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")]
-Drop = Annotated[str | None, typer.Option(metavar="A,B", help="columns that are no features")]
-SettingName = Annotated[str, typer.Option(metavar="one-sample|two-sample", help="how the data came about")]
+Drop = Annotated[str | None, typer.Option(metavar="A,B", help="columns that are not features")]
+SettingName = Annotated[str, typer.Option(metavar="one-sample|two-sample", help="how the data were collected")]
 
 
 def read_table(file: Path) -> pd.DataFrame:

@@ -8,9 +8,9 @@ from typing import Any
 
 from puarena import data
 from puarena.bench import suites
+from puarena.bench.joint_spec import PROTOCOL
 from puarena.bench.profiles import PROFILES
 from puarena.bench.spec import ALL, PROBLEM_LISTS, Spec, is_path
-from puarena.bench.unite import PROTOCOL
 from puarena.errors import UserError
 
 EXTENT = ("splits", "configs")  # a suite with more of them is another statement

@@ -20,7 +20,7 @@ from puarena.community.submit import check_submission
 from puarena.errors import UserError
 from puarena.files import cannot_write, plain_cell, write_file
 from puarena.report.agreement import MORE
-from puarena.report.beside import beside
+from puarena.report.among_published import beside
 from puarena.report.compare import NEEDED
 from puarena.report.page import write_page
 from puarena.report.sources import opened

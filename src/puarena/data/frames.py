@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from puarena.data.packed import check_gzip
+from puarena.data.archives import check_gzip
 from puarena.errors import UserError
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from puarena.data.archives import check_arrays
 from puarena.data.dataset import Dataset, DatasetInfo
 from puarena.data.download import remote_table, sha256
 from puarena.data.frames import KINDS, encoded, label_text, numbers, read_frame, suffix
-from puarena.data.packed import check_arrays
 from puarena.data.pu import stratified_test_counts
 from puarena.data.remote import is_remote, record
 from puarena.errors import UserError, nearest, unknown

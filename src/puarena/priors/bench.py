@@ -84,7 +84,13 @@ def _problems(
             dataset.table(np.r_[val, train]).astype(np.float64)
             for val, train in ((pu.p_val, pu.p_train), (pu.u_val, pu.u_train))
         )
-        facts = {"dataset": name, "setting": setting, "at": f"{prior:g}", "prior": pu.prior, "rate": pu.rate}
+        facts = {
+            "dataset": name,
+            "setting": labelling.get(setting).code,
+            "at": f"{prior:g}",
+            "prior": pu.prior,
+            "rate": pu.rate,
+        }
         yield facts | {"trial": trial}, setting, Sample(x_p, x_u, estimator)
 
 

@@ -18,7 +18,6 @@ from puarena.report.sources import Source, opened
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NAIVE = "pn-naive"
 DRAWS = 2000  # of the bootstrap
 PAIR = ["dataset", "case", "setting", "rate", "prior", "split"]
 
@@ -39,10 +38,14 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
         value=record.factor * frame[record.column],
         way=[labelling.way(text) for text in frame["labelling"]],
     ).dropna(subset=["value"])
-    if NAIVE not in set(frame["algorithm"]) or not curves.biased:
-        raise UserError(f"a verdict on biased labels needs results of {NAIVE}, and some where labels are biased")
+    lower = frame[frame["frame"] & ~frame["supervised"]]  # the naive method: the frame that no true label is shown to
+    if lower["method"].nunique() != 1 or not curves.biased:
+        raise UserError(
+            "a verdict on biased labels needs results where labels are biased, and one naive method (pn-naive) to "
+            f"compare with; there are {lower['method'].nunique()}"
+        )
     keys = [*PAIR, "labelling"]
-    naive = frame[frame["algorithm"] == NAIVE].set_index(keys)["value"].rename("naive")
+    naive = lower.set_index(keys)["value"].rename("naive")
     fair = frame[frame["way"] == labelling.SCAR].set_index([*PAIR, "method"])["value"].rename("fair")
     joined = frame.join(naive, on=keys).join(fair, on=[*PAIR, "method"])
     rows = []

@@ -17,10 +17,10 @@ from puarena.report.figures import figures
 from puarena.report.figures.base import theme
 from puarena.report.figures.learning_curves import curve_axis, curve_chart
 from puarena.report.methods import Method
+from puarena.report.page_standings import views
 from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.sources import GROUP, Curves
 from puarena.report.table import Table
-from puarena.report.views import views
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -31,7 +31,7 @@ class Entry:
     calibration_is: str = "mean"  # what calibration changes: the "mean" over U, or the "prior" the method is told
     needs_prior: bool = True
     frame: bool = False  # not a method: what one gets with true labels, or naively
-    supervised: bool = False  # is handed true labels
+    supervised: bool = False  # is handed what nobody has in practice: true labels, or true propensities
     in_paper: bool = True
     differs: str = ""  # from the published code
 
@@ -125,6 +125,7 @@ class AlgorithmEntry(Entry):
             "state per step": overrides("after_step"),
             "strong view": cls.strong_view,
             "true labels": cls.supervised,
+            "true propensities": cls.knows_propensity,
         }
         return [name for name, wanted in needs.items() if wanted]
 
@@ -151,7 +152,7 @@ def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
         "variant": cls.variant,
         "needs_prior": cls.needs_prior,
         "frame": cls.frame,
-        "supervised": cls.supervised,
+        "supervised": cls.supervised or cls.knows_propensity,
         "calibration_is": cls.calibration_is,
         "differs": cls.differs,
         "cls": cls,

@@ -23,9 +23,6 @@ def kinds() -> dict[str, type[Executor]]:
     return {kind.name: kind for kind in classes if issubclass(kind, Executor) and not inspect.isabstract(kind)}
 
 
-OPTIONS = ("gpus", "address", "gpus_per_fleet", "cpus_per_fleet", "slurm", "fleet_timeout")  # not for every executor
-
-
 def train_elsewhere(name: str | None, how: How) -> bool:
     """Are fleets trained on other machines, which may have a device that this one has not?"""
     kind = kinds().get(name or "")
@@ -55,8 +52,8 @@ def choose(
 
 def _check_options(kind: type[Executor], how: How) -> None:
     """Refuse what the executor would not listen to."""
-    for option in OPTIONS:
-        if getattr(how, option) not in (None, ()) and option not in kind.takes:
+    for option, facts in How.options().items():
+        if getattr(how, option) not in (None, ()) and option not in kind.takes and not facts["everybody"]:
             able = [each.name for each in kinds().values() if option in each.takes]
             raise UserError(
                 f"--{option.replace('_', '-')} is for the engines {', '.join(able)}, and here '{kind.name}' trains on "

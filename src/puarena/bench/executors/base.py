@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from puarena.bench.stop import Stop
+from puarena.errors import unknown
 
 if TYPE_CHECKING:
     from puarena.bench.plan import FleetSpec
@@ -28,19 +29,43 @@ class Ended:
     error: Exception | None = None
 
 
+def option(words: str, metavar: str, low: float | None = None, time: bool = False, everybody: bool = False) -> Any:
+    """A field of :class:`How` that is an option of ``puarena run``, too; a ``time`` is in seconds.
+
+    One that not ``everybody`` listens to is refused by executors that do not name it in ``takes``.
+    """
+    shown = {"help": words, "metavar": metavar, "min": low}
+    return field(default=None, metadata={"shown": shown, "time": time, "everybody": everybody})
+
+
 @dataclass(frozen=True)
 class How:
-    """What else an executor may be told; each looks at what concerns it."""
+    """What executors may be told; each looks at what concerns it. One more option is one more line here."""
 
     workers: int | None = None
-    threads: int | None = None  # of torch, in every process that trains on a CPU (None: one)
-    gpus: str | None = None  # "all", a number of them, or a list such as "0,2"
-    address: str | None = None  # of a cluster
-    gpus_per_fleet: float | None = None
-    cpus_per_fleet: float | None = None
-    slurm: tuple[tuple[str, str], ...] = ()  # parameters of jobs
-    fleet_timeout: float | None = None  # seconds after which a fleet is given up
+    threads: int | None = option("threads of a process that trains on a CPU (default 1)", "N", everybody=True)
+    fleet_timeout: float | None = option("give up a fleet that takes longer", "30m", time=True)
+    gpus: str | None = option("GPUs of this machine to use, a process each", "all|0,1")
+    address: str | None = option("of a Ray cluster (default: one on this machine)", "A")
+    gpus_per_fleet: float | None = option("share of a GPU for a fleet", "F", 0)
+    cpus_per_fleet: float | None = option("cores for a fleet", "N", 0)
+    slurm_partition: str | None = option("partition of SLURM jobs", "P")
+    slurm_time: float | None = option("time limit of SLURM jobs, which are then queued again", "4h", time=True)
+    slurm: tuple[str, ...] | None = option("any other parameter of SLURM jobs, such as account=me", "KEY=VALUE")
     stop: Stop = field(default_factory=Stop)
+
+    @classmethod
+    def options(cls) -> dict[str, Mapping[str, Any]]:
+        """What can be told, by name, as :func:`option` describes it."""
+        return {each.name: each.metadata for each in fields(cls) if each.metadata}
+
+    @classmethod
+    def of(cls, **options: Any) -> How:
+        """The options that somebody named; an unknown one is refused."""
+        for name in options:
+            if name not in cls.options():
+                raise unknown("option", name, cls.options())
+        return cls(**options)
 
 
 class Executor(ABC):
@@ -48,7 +73,6 @@ class Executor(ABC):
 
     name: ClassVar[str]
     devices: ClassVar[tuple[str, ...]]
-    summary: ClassVar[str] = ""
     takes: ClassVar[tuple[str, ...]] = ()  # of ``How``, beyond what everybody is told
 
     def __init__(self, workers: int | None = None, how: How | None = None) -> None:

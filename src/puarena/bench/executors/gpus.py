@@ -9,7 +9,7 @@ from puarena.bench.executors.pool import Pool
 from puarena.bench.executors.processes import finish
 from puarena.bench.executors.streams import OVERLAP, STREAMS, Streams
 from puarena.bench.plan import FleetSpec
-from puarena.bench.shared import SharedDatasets
+from puarena.bench.shared_memory import SharedDatasets
 from puarena.bench.work import Job
 from puarena.errors import UserError
 

@@ -14,7 +14,7 @@ from puarena.bench.executors.base import Ended, Executor, How, News
 from puarena.bench.executors.inline import Inline
 from puarena.bench.executors.pool import Pool
 from puarena.bench.plan import FleetSpec
-from puarena.bench.shared import SharedDatasets
+from puarena.bench.shared_memory import SharedDatasets
 from puarena.bench.work import Job
 
 SMALL = 50_000  # run-steps below which starting processes costs more than it brings

@@ -84,8 +84,12 @@ class Slurm(Executor):
 
     name = "slurm"
     devices = ("cpu", "cuda")
-    takes = ("cpus_per_fleet", "gpus_per_fleet", "slurm", "fleet_timeout")
+    takes = ("cpus_per_fleet", "gpus_per_fleet", "slurm_partition", "slurm_time", "slurm", "fleet_timeout")
     cluster: ClassVar[str | None] = None  # of submitit: its local one is for tests
+
+    def __init__(self, workers: int | None = None, how: How | None = None) -> None:
+        super().__init__(workers, how)
+        parameters(self.how, "cpu")  # a mistake in them is said before anything is planned
 
     @classmethod
     def trains_elsewhere(cls, how: How) -> bool:
@@ -146,9 +150,15 @@ def dealt(fleets: Sequence[FleetSpec], jobs: int) -> list[list[FleetSpec]]:
 
 def parameters(how: How, device: str) -> dict[str, Any]:
     """What submitit is told of a job."""
-    given: dict[str, Any] = {f"slurm_{key}": value for key, value in how.slurm}
-    minutes = given.pop("slurm_time", None)
-    given["timeout_min"] = TIME if minutes is None else max(1, round(float(minutes) / 60))
+    given: dict[str, Any] = {}
+    for text in how.slurm or ():
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UserError(f"--slurm takes KEY=VALUE, and '{text}' was given")
+        given[f"slurm_{key.strip().replace('-', '_')}"] = value
+    if how.slurm_partition is not None:
+        given["slurm_partition"] = how.slurm_partition
+    given["timeout_min"] = TIME if how.slurm_time is None else max(1, round(how.slurm_time / 60))
     given["cpus_per_task"] = int(how.cpus_per_fleet or how.threads or 1)
     if device == "cuda":
         given["gpus_per_node"] = int(how.gpus_per_fleet or 1)

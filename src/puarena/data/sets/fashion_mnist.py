@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from puarena.data.dataset import DatasetInfo
-from puarena.data.named import Table, openml
+from puarena.data.known_tables import Table, openml
 
 NAMES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 

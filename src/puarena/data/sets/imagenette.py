@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from puarena.data import download, image_files, kept
+from puarena.data import download, image_cache, image_files
 from puarena.data.dataset import Bytes, DataFile, Dataset, DatasetInfo, from_info
 from puarena.data.image_files import PARTS, SEEN, SKIP_ENVIRONMENT, SQUASHED
 from puarena.data.views import View, Views
@@ -105,17 +105,17 @@ def read(folder: Path | None) -> Dataset:
     """Read the images as they were kept, or decode them and keep them."""
     source = download.locate(INFO, INFO.files[0], folder)
     about = _about(source)
-    path = kept.file_for(_cache(), about)
-    content = kept.load(path, about)
+    path = image_cache.file_for(_cache(), about)
+    content = image_cache.load(path, about)
     if content is None:
-        for old in kept.others(path):
-            kept.say(f"'{old}' was made from another source or with other settings: the images are decoded again")
+        for old in image_cache.others(path):
+            image_cache.say(f"'{old}' was made from another source or with other settings; images are decoded again")
         arrays, missing = _decode(source)
-        kept.save(path, arrays, about, missing)
+        image_cache.save(path, arrays, about, missing)
     else:
         arrays, missing = content
     if missing:  # which nobody gets without having said so, now or when the images were decoded
-        kept.say(f"going on without some images of '{source}': {'; '.join(missing)}")
+        image_cache.say(f"going on without some images of '{source}': {'; '.join(missing)}")
     classes, test = arrays["classes"], arrays["test"].astype(bool)
     return from_info(
         INFO,
@@ -129,7 +129,7 @@ def read(folder: Path | None) -> Dataset:
 
 def cache_file(folder: Path | None) -> Path | None:
     """Return the file that the decoded images are kept in, if it is there."""
-    path = kept.file_for(_cache(), _about(download.locate(INFO, INFO.files[0], folder)))
+    path = image_cache.file_for(_cache(), _about(download.locate(INFO, INFO.files[0], folder)))
     return path if path.is_file() else None
 
 
@@ -145,7 +145,7 @@ def _decode(source: Path) -> tuple[dict[str, Bytes], list[str]]:
         if numbers[part, folder] != counts[PARTS.index(part)]
     ]
     _judge(source, missing)
-    kept.check_space(_cache(), len(images) * (3 * SQUASHED**2 + 3 * SEEN**2 + 2))
+    image_cache.check_space(_cache(), len(images) * (3 * SQUASHED**2 + 3 * SEEN**2 + 2))
     features, evaluation, good = image_files.decoded(source, images)
     names = list(images)
     if not good.all():

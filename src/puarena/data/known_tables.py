@@ -71,6 +71,48 @@ class Table:
         return np.array([numbers[text] for text in texts], np.int64)
 
 
+def uci_table(
+    name: str,
+    title: str,
+    page: str,
+    work: str,
+    year: str,
+    *,
+    openml_id: int,
+    rows: int,
+    features: int,
+    what: str,
+    classes: tuple[str, ...],
+    positive: str,
+    prior: float,
+    order: int,
+    **reading: Any,
+) -> tuple[Table | Standardised, ...]:
+    """The readers of a table of the UCI repository: all rows, its own class frequencies, a random fifth to test.
+
+    ``page`` there; ``work`` and ``year`` are cited; ``what`` its ``rows`` are. ``reading`` as :class:`Table` has it.
+    """
+    info = DatasetInfo(
+        name=name,
+        title=f"{title} (UCI)",
+        description=f"{rows:,} {what}; a random fifth is the test set",
+        licence="CC BY 4.0",
+        citation=f"{work}, UCI Machine Learning Repository, {year}",
+        urls=(f"https://archive.ics.uci.edu/dataset/{page}",),
+        files=(openml(name, openml_id),),
+        examples=rows,
+        class_names=classes,
+        shape=(features,),
+        cases={1: (classes.index(positive),)},
+        size=rows - round(rows / 5),
+        test_fraction=0.2,
+        balanced=False,
+        default_prior=prior,
+        order=order,
+    )
+    return Table(info, **reading).both
+
+
 def openml(name: str, number: int) -> DataFile:
     """Return the file of a table of OpenML: kept with the checksum it had when it was first fetched."""
     url = f"https://www.openml.org/d/{number}"
