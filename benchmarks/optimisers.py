@@ -22,7 +22,7 @@ from puarena import catalogue
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA
 from puarena.report import select
-from puarena.report.beside import differences
+from puarena.report.among_published import differences
 from puarena.report.compare import published_criterion
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, read_all

@@ -315,7 +315,7 @@ def test_a_process_for_every_gpu(tmp_path, whole, monkeypatch):
 
 
 def test_a_device_is_chosen_before_torch_is_imported():
-    code = "import sys, puarena.bench.executors.pool, puarena.bench.shared; sys.exit('torch' in sys.modules)"
+    code = "import sys, puarena.bench.executors.pool, puarena.bench.shared_memory; sys.exit('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
