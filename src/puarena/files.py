@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from puarena.errors import UserError
 from puarena.processes import MACHINE, lives
@@ -56,6 +58,14 @@ def write_file(target: str | Path, content: str | bytes, exclusive: bool = False
         raise cannot_write(target, error) from error
     with written_aside(target, exclusive) as temp:
         temp.write_bytes(blob)
+
+
+def parsed(text: str | bytes) -> Any:
+    """What a JSON text says; a ValueError for anything that is none, also for one that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def plain_cell(value: object) -> object:

@@ -9,30 +9,25 @@ import os
 import re
 import resource
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from PIL import Image
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench.plan import LARGEST, make_plan
-from puarena.bench.resume import StateFolder, interrupted_fleets
-from puarena.bench.spec import Spec
+from puarena.bench.plan import LARGEST
 from puarena.cli import app
 from puarena.cli.practice import _write
-from puarena.data import archives, download, own
+from puarena.data import archives, download, image_files, own
+from puarena.data.image_files import LARGEST as LARGEST_IMAGE
 from puarena.errors import UserError
 from puarena.files import plain_cell
-from puarena.store import Folder, open_store
+from puarena.store import Folder
+from puarena.store.published import read_card
 from results import curves
-
-MANY = int(os.environ.get("PUARENA_FUZZ", "60"))  # examples of each kind; 2000 in the command of docs/performance.md
-SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much]
 
 
 def refused(words: list[str]) -> str:
@@ -140,95 +135,36 @@ def test_downloads_stop(monkeypatch):
         download._Limited(io.BytesIO(), None).write(b"0")
 
 
-KINDS = {
-    "t.npz": arrays(),
-    "t.csv": b"a,b,y\n" + b"".join(b"%d,%d,%d\n" % (i, i * i, i % 2) for i in range(40)),
-    "t.csv.gz": gzip.compress(b"a,b,y\n" + b"".join(b"%d,%d,%d\n" % (i, i * i, i % 2) for i in range(40))),
-}
-
-
-@settings(max_examples=MANY, deadline=None, suppress_health_check=SLOW)
-@given(st.sampled_from(sorted(KINDS)), st.floats(0, 1), st.binary(min_size=1, max_size=12), st.booleans())
-def test_damaged_tables(tmp_path_factory, name, place, noise, cut):
-    folder = tmp_path_factory.mktemp("damaged")
-    content = KINDS[name]
-    at = int(place * len(content))
-    damaged = content[:at] if cut else content[:at] + noise + content[at + len(noise) :]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with suppress(UserError):
-        own.load(table(folder, name, damaged))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20, "a gigabyte"
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-KEYS = st.sampled_from([*Spec.model_fields, "spilts"])
-PROBLEM = st.fixed_dictionaries(
-    {"dataset": st.sampled_from(["digits", "digit", "no.yaml"])},
-    optional={
-        "cases": st.lists(st.integers(-1, 3), max_size=2),
-        "settings": st.sampled_from(["os", "ts", "one-sample", ""]),
-        "rates": st.floats(-0.5, 1.5) | values,
-        "priors": st.floats(-0.5, 1.5) | st.none(),
-        "labelling": values,
-    },
-)
-
-
-@settings(max_examples=MANY, deadline=None, suppress_health_check=SLOW)
-@given(st.dictionaries(KEYS, values, max_size=4), st.lists(PROBLEM, max_size=2), st.booleans())
-def test_any_spec_is_planned_or_refused(content, problems, few):
-    content = {"algorithms": ["nnpu"], **content, "problems": problems} if few else content
-    content.pop("plugins", None)
-    with suppress(UserError):
-        assert make_plan(Spec.load({**content, "splits": 1, "configs": 1})).runs
-
-
-WORDS = st.sampled_from(["--splits", "--rates", "--cases", "--settings", "--for", "--engine", "--gpus", "--algorithms"])
-
-
-@settings(max_examples=MANY // 2, deadline=None, suppress_health_check=SLOW)
-@given(st.lists(st.tuples(WORDS, st.text(st.characters(codec="utf-8"), max_size=6)), min_size=1, max_size=3))
-def test_any_command_line_is_refused_or_planned(tmp_path_factory, pairs):
-    folder = tmp_path_factory.mktemp("nothing")
-    words = [word for pair in pairs for word in pair]
-    done = CliRunner().invoke(app, ["run", "demo", "--out", str(folder / "out"), "--splits", "0", *words])
-    assert done.exit_code == 2 or not done.exception, (done.output, done.exception)
-    assert not (folder / "out").exists() or "--splits" in words
-    assert [path.name for path in folder.iterdir()] in ([], ["out"])
-
-
-@settings(max_examples=MANY, deadline=None, suppress_health_check=SLOW)
-@given(
-    st.sampled_from(["shards/a.parquet", "planned.parquet", "failures/b.json", "spec.json", "progress/c.safetensors"]),
-    st.floats(0, 0.999),
-    st.binary(min_size=1, max_size=9),
-    st.booleans(),
-)
-def test_damaged_folders(tmp_path_factory, name, place, noise, cut):
-    folder = tmp_path_factory.mktemp("folder") / "out"
-    store = Folder.create(folder, {"name": "demo", "problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}, "abc")
+def test_json_that_no_stack_holds(tmp_path):
+    """In every file of a results folder, a model and a card."""
+    store = Folder.create(tmp_path / "out", {"name": "demo", "problems": [{"dataset": "digits"}]}, "abc")
     store.write_shard("a", curves("a"))
-    store.write_failure("b", ["b-0"], "boom")
-    (folder / "progress" / "c.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
-    (folder / "planned.parquet").write_bytes(b"PAR1")
-    (folder / "planned.parquet").unlink()
-    file = folder / name
-    content = file.read_bytes() if file.exists() else b"PAR1 and no more PAR1"
-    at = int(place * len(content))
-    damaged = content[:at] if cut else content[:at] + noise + content[at + len(noise) :]
-    file.write_bytes(damaged)
-    for words in (["status", str(folder)], ["doctor", str(folder)]):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code in (0, 1, 2), (done.output, done.exception)
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    if damaged != content and name.startswith("shards"):
-        with pytest.raises(UserError):
-            open_store(folder).outcomes()
-    said: list[str] = []
-    if name.startswith("progress"):
-        assert interrupted_fleets(store, [], StateFolder(folder / "progress", "abc", "cpu"), said.append) == {}
-        assert said
+    deep = "[" * 200_000
+    for name in ("claims/x.1", ".running-a-1.json"):
+        (store.path / name).write_text(deep)
+        assert CliRunner().invoke(app, ["status", str(store.path)]).exit_code == 0
+        assert store.claimed() in (set(), {"x"})
+    for name in ("failures/x.json", "spec.json"):
+        (store.path / name).write_text(deep)
+        refused(["status", str(store.path)])
+    (tmp_path / "model.json").write_text(deep)
+    (tmp_path / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match="nested too deeply"):
+        puarena.load_model(tmp_path)
+    (tmp_path / "card.json").write_text(deep)
+    with pytest.raises(UserError, match="is not JSON"):
+        read_card(tmp_path / "card.parquet")
+
+
+def test_image_bombs(tmp_path):
+    """A few kilobytes that say they are 40,000 pixels wide and high, or are packed zeros: no photographs."""
+    out = io.BytesIO()
+    Image.new("1", (40_000, 40_000)).save(out, "PNG")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("train/a/wide.png", out.getvalue())
+        packed.writestr("train/a/long.png", bytes(LARGEST_IMAGE + 1))
+    names = image_files.listed(tmp_path / "images.zip")
+    _, _, good = image_files.decoded(tmp_path / "images.zip", names)
+    assert not good.any()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20, "a gigabyte"

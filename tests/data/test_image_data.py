@@ -25,6 +25,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from old_pickles import batch, old_pickle
 from puarena import data
 from puarena.cli import app
 from puarena.data import Problem, download, image_cache, image_files
@@ -88,33 +89,6 @@ def test_revisions_of_numbers_are_what_they_were():
 
 
 # CIFAR-10
-
-
-class OldPickler(pickle._Pickler):
-    """Writes text and bytes as Python 2 did, whose pickles the official batches are."""
-
-    def save_old(self, value):
-        raw = value.encode("latin1") if isinstance(value, str) else value
-        self.write(pickle.BINSTRING + struct.pack("<i", len(raw)) + raw)
-        self.memoize(value)
-
-    dispatch = pickle._Pickler.dispatch | {str: save_old, bytes: save_old}
-
-
-def old_pickle(content) -> bytes:
-    stream = io.BytesIO()
-    OldPickler(stream, 2).dump(content)
-    return stream.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
-
-
-def batch(n: int = 4, seed: int = 0) -> dict[bytes, object]:
-    rng = np.random.default_rng(seed)
-    return {
-        b"batch_label": b"training batch 1 of 5",
-        b"labels": [int(label) for label in rng.integers(0, 10, n)],
-        b"data": rng.integers(0, 256, (n, 3072), np.uint8),
-        b"filenames": [b"a.png"] * n,
-    }
 
 
 def test_batches_made_here_are_like_the_official_ones():

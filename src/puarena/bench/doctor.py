@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from puarena.bench.plan import make_plan
 from puarena.bench.resume import content_of
 from puarena.bench.spec import Spec
 from puarena.errors import UserError
-from puarena.files import reason
+from puarena.files import parsed, reason
 from puarena.store import Folder
 from puarena.store.planned import FILE as PLANNED
 from puarena.store.sql import scan
@@ -90,7 +89,7 @@ def _damage(store: Folder, report: Report) -> Iterator[tuple[Path, str]]:
             yield file, what
     for file in sorted((store.path / "failures").glob("[!.]*")):
         try:
-            note = json.loads(file.read_text(encoding="utf-8"))
+            note = parsed(file.read_text(encoding="utf-8"))
             if not {"fleet", "runs", "reason"} <= set(note):
                 raise ValueError
         except (OSError, ValueError, TypeError):

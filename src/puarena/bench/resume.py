@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 from puarena.bench.plan import FleetSpec, RunSpec
 from puarena.errors import UserError
-from puarena.files import SEAL, is_whole, sealed, write_file
+from puarena.files import SEAL, is_whole, parsed, sealed, write_file
 from puarena.fleet import Fleet, State, StateError
 from puarena.fleet.checkpoint import made_by
 from puarena.store import Folder
@@ -87,7 +87,7 @@ class StateFile:
             if not is_whole(self.path.read_bytes()):
                 raise ValueError("its checksum is wrong")
             with safe_open(self.path, framework="pt") as file:
-                notes = json.loads(file.metadata()["parts"])
+                notes = parsed(file.metadata()["parts"])
                 tensors: list[dict] = [{} for _ in notes]
                 for key in file.keys():  # noqa: SIM118
                     part, name = key.split("/", 1)
@@ -143,7 +143,7 @@ def _differing(marks: Mapping[str, str], wanted: Mapping[str, str]) -> str:
 
 def content_of(marks: Mapping[str, str]) -> tuple[list[str], int]:
     """The runs of a state and the run-steps behind them; a ValueError if these are not the marks of one."""
-    runs, done, parts = json.loads(marks["runs"]), int(marks["done"]), json.loads(marks["parts"])
+    runs, done, parts = parsed(marks["runs"]), int(marks["done"]), parsed(marks["parts"])
     if not (
         isinstance(runs, list) and runs and all(isinstance(run, str) for run in runs) and len(set(runs)) == len(runs)
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from puarena.bench.problems import PROBLEM_SIZES
 from puarena.bench.spec import Spec
 from puarena.bench.values import ESTIMATE
 from puarena.errors import UserError
+from puarena.files import parsed
 from puarena.metrics import CRITERIA, Counts
 from puarena.store import Folder, Store, ask
 from puarena.store.identity import digest
@@ -86,7 +86,7 @@ def _edited(store: Store, curves: DataFrame, runs: Sequence[RunSpec]) -> Iterato
         wrong = [name for name, value in facts(run).items() if not _equal(row[name], value)]
         if wrong:
             yield f"its run {row['run']} does not have the {wrong[0]} that was planned"
-        if not _same_hyper(json.loads(row["hyper"]), {**dict(run.hyper), "momentum": run.momentum}):
+        if not _same_hyper(parsed(row["hyper"]), {**dict(run.hyper), "momentum": run.momentum}):
             yield f"its run {row['run']} does not have the hyperparameters that were planned"
     if not store.summarized:
         yield from _records(curves, planned)

@@ -14,7 +14,7 @@ from pathlib import Path
 from puarena.data.dataset import Bytes
 from puarena.data.download import CACHE_ENVIRONMENT
 from puarena.errors import UserError
-from puarena.files import written_aside
+from puarena.files import parsed, written_aside
 
 ABANDONED = 3600.0  # seconds after which a file that was never finished may go
 
@@ -37,7 +37,7 @@ def load(path: Path, about: Mapping[str, object]) -> tuple[dict[str, Bytes], lis
             checksum = marks.pop("sha256", "none")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if marks.get("about") == _text(about) and checksum == _digest(arrays, marks):
-            return arrays, json.loads(marks["notes"])
+            return arrays, parsed(marks["notes"])
     except (SafetensorError, OSError):
         pass
     say(f"'{path}' is damaged: it is discarded, and the images are decoded again")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from puarena.errors import UserError
-from puarena.files import write_file, written_aside
+from puarena.files import parsed, write_file, written_aside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def is_remote(text: str) -> bool:
 def record(path: Path) -> dict[str, Any]:
     """Return what is known of a kept table: source, name, version, target, checksums; nothing for any other file."""
     try:
-        content = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        content = parsed(path.with_suffix(".json").read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) and "sha256" in content else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from puarena import __version__
 from puarena.data.encoding import Column, TableEncoder
 from puarena.errors import UserError
+from puarena.files import parsed
 from puarena.practice.estimator import PUClassifier
 from puarena.practice.members import Ensemble
 from puarena.practice.probability import Posterior, Probability
@@ -51,8 +51,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
         if not (folder / name).is_file():
             raise UserError(f"'{folder}' is not a saved model: it has no {name}")
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        about = parsed((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise UserError(f"'{folder / ABOUT}' is not JSON: {error}") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UserError(f"'{folder / ABOUT}' does not describe a puarena model")

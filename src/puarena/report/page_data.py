@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.data import labelling
 from puarena.errors import UserError
+from puarena.files import parsed
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.drawing import draw
 from puarena.report.evidence import Evidence, evidence, run_list
@@ -185,7 +186,7 @@ def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
         parts = [f"learning rate {row['lr']:.3g}"] if "lr" in known else []
         parts += [f"batch {row['batch_size']}"] if "batch_size" in known else []
         try:
-            values = json.loads(row.get("hyper") or "{}")
+            values = parsed(row.get("hyper") or "{}")
         except ValueError:
             values = {}
         parts += [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in dict(values).items()]

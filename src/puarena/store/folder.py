@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.files import cannot_write, check_writable, is_whole, reason, tidy, write_file
+from puarena.files import cannot_write, check_writable, is_whole, parsed, reason, tidy, write_file
 from puarena.store import claims
 from puarena.store.base import READABLE, Store, has_schema
 from puarena.store.identity import digest
@@ -197,7 +197,7 @@ class Folder(Store):
         notes = []
         for file in sorted(self.path.glob("failures/[!.]*.json")):
             try:
-                content = json.loads(file.read_text(encoding="utf-8"))
+                content = parsed(file.read_text(encoding="utf-8"))
                 needed = {"fleet": content["fleet"], "runs": list(content["runs"]), "reason": str(content["reason"])}
                 notes.append({**content, **needed})
             except (OSError, ValueError, KeyError, TypeError) as error:
@@ -226,7 +226,7 @@ class Folder(Store):
         runs: set[str] = set()
         for marks in self.states().values():
             with suppress(ValueError, TypeError):
-                runs.update(map(str, json.loads(marks.get("runs", "[]"))))
+                runs.update(map(str, parsed(marks.get("runs", "[]"))))
         return runs
 
 
@@ -249,7 +249,7 @@ def _read_info(path: Path) -> dict[str, Any]:
             raise UserError(f"there is no results folder '{path}'")
         if not file.is_file():
             raise UserError(f"'{path}' is not a results folder of puarena: it has no spec.json")
-        info = json.loads(file.read_text(encoding="utf-8"))
+        info = parsed(file.read_text(encoding="utf-8"))
     except UserError:
         raise
     except OSError as error:

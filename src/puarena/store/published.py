@@ -6,12 +6,11 @@ them; those that others sent are ``community/NAME/``. ``published:NAME`` stands 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError, unknown
-from puarena.files import reason
+from puarena.files import parsed, reason
 
 PREFIX = "published:"
 USUAL = "-definition"  # the profile that is meant where a name has none
@@ -61,7 +60,7 @@ def read_card(summary: Path) -> dict[str, Any]:
     """What made a published summary."""
     file = card_file(summary)
     try:
-        card = json.loads(file.read_text(encoding="utf-8"))
+        card = parsed(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read the card '{file}' ({reason(error)})") from None
     except ValueError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
+from puarena.files import parsed
 from puarena.store.base import READABLE, Store, has_schema
 from puarena.store.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.store.schema import select_list
@@ -54,7 +55,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with duckdb.connect() as con:
             columns, marks = footer(con, path)
-        info: dict[str, Any] = json.loads(marks[MARK.encode()])
+        info: dict[str, Any] = parsed(marks[MARK.encode()])
     except (duckdb.Error, KeyError, ValueError):
         raise UserError(f"'{path}' is neither a results folder nor a summary that 'puarena export' wrote") from None
     if is_damaged(path, SEALED.encode() in marks):
