@@ -32,6 +32,12 @@ from puarena import catalogue  # noqa: E402
 from puarena.community import site  # noqa: E402
 
 BOARDS = "leaderboard"
+FROM_ROOT = {  # files that a forge looks for in the root of a repository, and the pages that they are here
+    "CHANGELOG.md": "changes.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "SECURITY.md": "security.md",
+}
 PICTURE = re.compile(r'<img alt="([^"]*)" src="[^"]*images/([\w-]+)\.svg"\s*/?>')
 NOTATION = re.compile(r"<td><code>(.+?)</code></td>")
 METHOD = re.compile(r"<td><code>([\w.@-]+)</code></td>")
@@ -52,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is made from the package."""
     pages = method_pages.pages() | reference.pages()
     pages["tutorial.md"] = tutorial.page(tutorial.read())
-    pages["changes.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    pages |= {page: _of_the_root(file) for file, page in FROM_ROOT.items()}
     pages["leaderboard.md"] = _leaderboard()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
@@ -128,6 +134,14 @@ def _boards() -> Path:
     place = Path(_folder().name)
     site.build(ROOT / "results", place)
     return place
+
+
+def _of_the_root(name: str) -> str:
+    """A file of the root as a page: its links lead to pages."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for file, page in FROM_ROOT.items():
+        text = text.replace(f"]({file}", f"]({page}")
+    return text.replace("](docs/", "](")
 
 
 def _leaderboard() -> str:

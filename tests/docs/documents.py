@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = ("", "sh", "bash", "shell", "console")
 MARKER = re.compile(r"<!-- test: (given|file|replace|skip|fails until) (.+?) -->")
 
