@@ -1,4 +1,4 @@
-"""Selection and all tables over 5,520 made-up runs with 200 records each: how long it takes, and how much memory.
+"""Selection, all tables and the page over 5,520 made-up runs with 200 records each: how long, how much memory.
 
 Not a test: ``python benchmarks/scale_report.py [FOLDER]`` prints the figures. The folder is made if it is not there.
 """
@@ -16,7 +16,7 @@ import pandas as pd
 
 from puarena import catalogue
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report import aggregate, select, table, to_csv, to_latex, to_markdown
+from puarena.report import aggregate, select, table, to_csv, to_latex, to_markdown, write_page
 from puarena.report.compare import compare
 from puarena.report.export import export
 from puarena.report.statistics import statistics
@@ -49,7 +49,7 @@ def make(folder: Path) -> None:
             run = np.repeat(np.arange(runs), RECORDS)
             about = {"dataset": dataset, "case": case, "setting": "os", "rate": 0.3, "prior": 0.5, "status": "ok"}
             about |= {"profile": "definition", "prior_source": "true", "precision": "float32", "labelling": "scar"}
-            about |= {name: getattr(entry, name) for name in FACTS}
+            about |= {"optimiser": "protocol"} | {name: getattr(entry, name) for name in FACTS}
             frame = frame.assign(**about, algorithm=entry.name, fleet=fleet, selectable=True)
             frame = frame.assign(run=[f"{fleet}-{i}" for i in run], split=run // CONFIGS, config=run % CONFIGS)
             store.write_shard(fleet, frame.assign(step=np.tile(np.arange(1, RECORDS + 1) * 100, runs)))
@@ -68,17 +68,22 @@ def main() -> None:
         folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(temp) / "scale"
         if not (folder / "spec.json").exists():
             make(folder)
-        for name, job in (
-            ("selection by all criteria", lambda: aggregate(select(folder))),
-            ("all tables", lambda: tables(folder)),
-            ("statistics", lambda: statistics(folder)),
-            ("comparison", lambda: compare(folder)),
-            ("export", lambda: export(folder, Path(temp) / "summary.parquet")),
-        ):
-            began = time.perf_counter()
+        page = Path(temp) / "page.html"
+        jobs = {
+            "all tables": lambda: tables(folder),
+            "the page": lambda: write_page(folder, page),
+            "selection by all criteria": lambda: aggregate(select(folder)),
+            "statistics": lambda: statistics(folder),
+            "comparison": lambda: compare(folder),
+            "export": lambda: export(folder, Path(temp) / "summary.parquet"),
+        }
+        for name, job in jobs.items():
+            began, spent = time.perf_counter(), time.process_time()
             job()
+            wall, cpu = time.perf_counter() - began, time.process_time() - spent
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-            print(f"{name}: {time.perf_counter() - began:.1f} s, at most {memory:.0f} MiB so far")
+            print(f"{name}: {wall:.1f} s ({cpu:.1f} s of all cores), at most {memory:.0f} MiB so far")
+        print(f"the page has {page.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

@@ -39,12 +39,13 @@ def write_page(
     store = curves.store
     metrics = None if metrics is None else listed(metrics)
     by = curves.criteria(criteria)
-    tables = table(curves, metrics, criteria, error, algorithms)
+    selection = select(curves, by)
+    tables = table(curves, metrics, criteria, error, algorithms, selection)
     spec = store.spec if store else {}
     data: dict[str, Any] = {}
     if tables:
-        every = table(curves, curves.metrics(metrics, every=True), criteria, error, algorithms)
-        data = gather(curves, every, select(curves, by), metrics, algorithms)
+        every = table(curves, curves.metrics(metrics, every=True), criteria, error, algorithms, selection)
+        data = gather(curves, every, selection, metrics, algorithms)
     write_file(
         path,
         _template().render(

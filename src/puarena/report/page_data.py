@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from puarena.data import labelling
@@ -166,11 +167,16 @@ def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
         picks.append([*where, round(float(row["value"]), 4), text, _whole(row[name] for name in places.columns)])
     curves: dict[str, list[Any]] = {}
     steps: dict[tuple[int, ...], int] = {}
-    for _, part in facts.curves[facts.curves["even"]].groupby(list(KEYS), dropna=False, sort=False):
-        ((method, at),) = places.of(part.iloc[:1])
-        name = f"{method}.{at}.{int(part['split'].iloc[0])}.{int(part['config'].iloc[0])}"
-        grid = steps.setdefault(tuple(map(int, part["step"])), len(steps))
-        curves[name] = [grid, *(_whole(part[column]) for column in places.columns)]
+    even = facts.curves[facts.curves["even"]]
+    first = even.groupby(list(KEYS), dropna=False, sort=False).cumcount().to_numpy() == 0  # of every run, rows in a row
+    numbers = [even[column].to_numpy(float) for column in places.columns]
+    at_step, heads = even["step"].to_numpy(int), even[first]
+    starts = [*first.nonzero()[0], len(even)]
+    owners = zip(places.of(heads), heads["split"], heads["config"], pairwise(starts), strict=True)
+    for (method, at), split, config, (start, stop) in owners:
+        grid = steps.setdefault(tuple(at_step[start:stop].tolist()), len(steps))
+        values = [_whole(column[start:stop]) for column in numbers]
+        curves[f"{method}.{at}.{int(split)}.{int(config)}"] = [grid, *values]
     return {"picks": picks, "hypers": list(texts), "curves": curves, "steps": [list(key) for key in steps]}
 
 
@@ -206,9 +212,13 @@ def _about(name: str) -> dict[str, Any] | None:
 
 
 def _small(chart: Any) -> dict[str, Any]:
-    """A chart's Vega-Lite without what the page gives to all."""
+    """A chart's Vega-Lite without what the page gives to all; its data ``packed``, as names and then rows."""
     spec: dict[str, Any] = chart.to_dict(validate=False)
-    return {key: value for key, value in spec.items() if key not in {"$schema", "config"}}
+    packed = {
+        name: [list(rows[0]), *([row[key] for key in rows[0]] for row in rows)] if rows else []
+        for name, rows in spec.pop("datasets", {}).items()
+    }
+    return {key: value for key, value in spec.items() if key not in {"$schema", "config"}} | {"packed": packed}
 
 
 def _figures(facts: Evidence) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,9 @@ from puarena.metrics import METRICS
 from puarena.report.evidence import with_words
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.statistics.draws import problem_means
-from puarena.report.statistics.ranking import ranks
 from puarena.report.statistics.results import DRAWS, Standings
 from puarena.report.statistics.scores import scores_of
-from puarena.report.statistics.standing import standings
+from puarena.report.statistics.standing import ranks_of, standings
 from puarena.report.statistics.text import place, places, verdict
 
 if TYPE_CHECKING:
@@ -47,18 +47,18 @@ def views(
     listed = choices(problems)
     notes: dict[str, int] = {}  # by number: most choices share one
     result: dict[str, Any] = {",".join(map(str, chosen)): {} for chosen in listed}
-    for metric, criterion in product(metrics, criteria):
-        given = scores_of(frame, metric, criterion)
-        everyone = _everyone(frame, metric, criterion)
-        for chosen, view in zip(listed, result.values(), strict=True):
-            wanted = [names[problems[i]] for i in chosen if problems[i] in names]
-            splits = given.splits[given.splits.index.get_level_values(0).isin(wanted)].dropna(axis=1, how="all")
-            standing = standings(
-                splits, given.datasets, METRICS[metric].higher, count=DRAWS if len(chosen) == len(problems) else FEWER
-            )
-            view[f"{metric}.{criterion}"] = _view(standing, splits, everyone.reindex(wanted), labels, metric)
-            notes[standing.note] = notes.get(standing.note, len(notes))
-            view[f"{metric}.{criterion}"]["note"] = notes[standing.note]
+    given = {
+        (metric, criterion): (scores_of(frame, metric, criterion), _everyone(frame, metric, criterion))
+        for metric, criterion in product(metrics, criteria)
+    }
+    for chosen, view in zip(listed, result.values(), strict=True):
+        wanted = [names[problems[i]] for i in chosen if problems[i] in names]
+        count = DRAWS if len(chosen) == len(problems) else FEWER
+        for (metric, criterion), (scores, everyone) in given.items():
+            splits = scores.splits[scores.splits.index.get_level_values(0).isin(wanted)].dropna(axis=1, how="all")
+            standing = standings(splits, scores.datasets, METRICS[metric].higher, count=count)
+            line = _view(standing, splits, everyone.reindex(wanted), labels, metric)
+            view[f"{metric}.{criterion}"] = line | {"note": notes.setdefault(standing.note, len(notes))}
     return {"views": result, "notes": list(notes)}
 
 
@@ -77,15 +77,17 @@ def _view(
     """What the page shows of one choice of problems."""
     record = METRICS[metric]
     digits = record.decimals + 1  # enough to draw with; texts say the numbers
-    means = everyone.dropna(axis=1).mean() if len(everyone) else everyone.mean()
+    means = everyone.to_numpy().mean(0).tolist() if len(everyone) else []  # NaN where a problem is missing
     rows: dict[int, list[Any]] = {
-        labels[str(name)]: [round(float(mean), digits), f"{mean:.{record.decimals}f}"] for name, mean in means.items()
+        labels[str(name)]: [round(mean, digits), f"{mean:.{record.decimals}f}"]
+        for name, mean in zip(everyone.columns if means else (), means, strict=True)
+        if not math.isnan(mean)
     }
     competing = problem_means(splits)[[item.algorithm for item in standing.items]]
-    mean_rank = ranks(competing, record.higher).mean()
+    mean_ranks = ranks_of(competing.to_numpy(), record.higher).mean(0) if standing.items else []
     all_ranks = [item.rank for item in standing.items]
-    for item in standing.items:
-        own = [f"{mean_rank[item.algorithm]:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
+    for item, mean_rank in zip(standing.items, mean_ranks, strict=True):
+        own = [f"{mean_rank:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
         rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, digits), round(item.high, digits)]
     best = labels[standing.items[0].algorithm] if standing.items else -1
     return {"verdict": verdict(standing, metric), "unit": standing.unit, "best": best, "rows": rows}

@@ -79,12 +79,8 @@ def read(kind: type[Kind], record: Mapping[str, Any]) -> Kind:
 
 def read_all(kind: type[Kind], frame: DataFrame) -> list[Kind]:
     """The problem or method of every row of a frame."""
-    columns = frame[[field.name for field in fields(kind)]]  # type: ignore[arg-type]
-    known: dict[tuple[str, ...], Kind] = {}  # by their text, because a NaN is not equal to itself
-    listed = []
-    for row in columns.itertuples(index=False, name=None):
-        key = tuple(map(str, row))
-        if key not in known:
-            known[key] = read(kind, dict(zip(columns.columns, row, strict=True)))
-        listed.append(known[key])
-    return listed
+    columns = frame[[field.name for field in fields(kind)]].reset_index(drop=True)  # type: ignore[arg-type]
+    groups = columns.groupby(list(columns), dropna=False, sort=False, observed=True).ngroup()
+    firsts = columns[~groups.duplicated()]
+    known = {group: read(kind, row) for group, row in zip(groups[firsts.index], firsts.to_dict("records"), strict=True)}
+    return [known[group] for group in groups]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -64,11 +65,15 @@ class Curves:
         present = [record for record in CRITERIA.values() if self._has(record)]
         usual = list(CRITERIA)
         if given is None and not every:
-            profiles = [row[0] for row in self.rows("SELECT DISTINCT profile FROM curves")]
-            usual = default_criteria(profiles[0] if len(profiles) == 1 else "", self.biased)
+            usual = default_criteria(self.profiles[0] if len(self.profiles) == 1 else "", self.biased)
         return _checked([criterion(name) for name in listed(given)], [CRITERIA[name] for name in usual], present)
 
-    @property
+    @cached_property
+    def profiles(self) -> list[str]:
+        """The profiles that there are."""
+        return [row[0] for row in self.rows("SELECT DISTINCT profile FROM curves ORDER BY ALL")]
+
+    @cached_property
     def biased(self) -> bool:
         """Are there problems whose labels were not given at random?"""
         return bool(self.rows(f"SELECT 1 FROM curves WHERE labelling <> '{SCAR}' LIMIT 1"))

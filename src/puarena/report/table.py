@@ -152,18 +152,20 @@ def table(
     criteria: Iterable[str] | None = None,
     error: ErrorKind = "stderr",
     algorithms: Sequence[str] | None = None,
+    selection: DataFrame | None = None,
 ) -> Shown[Table]:
     """Make one table per problem from a results folder (a path or a ``Store``) or a relation like ``load``'s.
 
     ``metrics`` and ``criteria``: names of records of ``puarena.metrics``; the usual ones, and those of the profile,
-    unless told. ``error``: ``stderr`` (the paper's), ``stderr-sample`` or ``std``. ``algorithms``: which, in order. A
-    table has ``to_frame()``; it and the list of them show themselves in a notebook.
+    unless told. ``error``: ``stderr`` (the paper's), ``stderr-sample`` or ``std``. ``algorithms``: which, in order.
+    ``selection``: what ``select`` gave for these criteria, if that is known already. A table has ``to_frame()``; it and
+    the list of them show themselves in a notebook.
     """
     curves = opened(source)
     chosen, by = curves.metrics(metrics), curves.criteria(criteria)
     if error not in ERRORS:
         raise unknown("error", error, ERRORS)
-    numbers = only(aggregate(select(curves, by), chosen), algorithms)
+    numbers = only(aggregate(select(curves, by) if selection is None else selection, chosen), algorithms)
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
     notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)

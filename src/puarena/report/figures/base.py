@@ -136,6 +136,13 @@ def tooltip(field: str) -> Any:
     return alt.Tooltip(f"{field}:Q", format=".4~r")
 
 
+def tooltips(*fields: Any) -> list[Any]:
+    """What a tooltip lists; fields by their shorthand, or as they are (Altair is slow to make channels of texts)."""
+    import altair as alt
+
+    return [alt.Tooltip(field) if isinstance(field, str) else field for field in fields]
+
+
 def color(present: Iterable[str], field: str, palette: Mapping[str, str] | None = None) -> Any:
     """Colors of what is present, with a legend above; those of the criteria unless others are given."""
     import altair as alt
@@ -166,11 +173,11 @@ def dumbbell(frame: DataFrame, x: Any, order: list[str], facet: Any, columns: in
     colors, shapes = criterion_color(frame["criterion"])
     fade = alt.condition(pick, alt.value(1), alt.value(0.12))
     side = alt.YOffset("criterion:N", sort=list(colors["scale"]["domain"]))
-    tips = ["method:N", "criterion:N", tooltip("value"), "interval:N", count]
+    tips = tooltips("method:N", "criterion:N", tooltip("value"), "interval:N", count)
     lines = (
         alt.Chart()
         .mark_rule(size=1.2)
-        .encode(alt.X("low:Q", title=x["title"]), y, colors, side, x2="high:Q", opacity=fade)
+        .encode(alt.X("low:Q", title=x["title"]), y, colors, side, x2=alt.X2("high:Q"), opacity=fade)
     )
     dots = alt.Chart().mark_point(filled=True, size=36, opacity=1)
     dots = dots.encode(x, y, colors, shapes, side, opacity=fade, tooltip=tips).add_params(pick)

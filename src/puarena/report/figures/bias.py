@@ -57,8 +57,8 @@ class Bias(base.Figure):
         colors = base.color(grouped["criterion"], "criterion")
         pick = alt.selection_point(fields=["criterion"], bind="legend")
         fade = alt.condition(pick, alt.value(1), alt.value(0.12))
-        tips = ["criterion:N", "strength:Q", base.tooltip("mean"), base.tooltip("error"), "count:Q"]
+        tips = base.tooltips("criterion:N", "strength:Q", base.tooltip("mean"), base.tooltip("error"), "count:Q")
         line = alt.Chart().mark_line(point=True).encode(x, y, colors, opacity=fade, tooltip=tips)
-        bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2="high:Q", opacity=fade)
+        bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2=alt.Y2("high:Q"), opacity=fade)
         layered = alt.layer(line.add_params(pick), bars, data=grouped).properties(width=230, height=170)
         return layered.facet(alt.Facet("panel:N", title=None), columns=2).resolve_scale(x="independent")

@@ -46,12 +46,14 @@ class CalibrationGain(base.Figure):
         )
         title = f"{record.inline} gained{', points' if record.percent else ''}"
         x = alt.X("value:Q", title=title, axis=alt.Axis(tickCount=8))
-        tips = ["method:N", base.tooltip("value"), "interval:N", "problems:Q", "n:Q"]
+        tips = base.tooltips("method:N", base.tooltip("value"), "interval:N", "problems:Q", "n:Q")
         zero = alt.Chart(frame.iloc[:1]).mark_rule(color=base.GREY).encode(x=alt.datum(0))
         small = alt.Chart(single).mark_point(filled=True, size=22, color=base.GREY, opacity=0.8)
-        small = small.encode(x, y, tooltip=["method:N", "problem:N", base.tooltip("value")])
+        small = small.encode(x, y, tooltip=base.tooltips("method:N", "problem:N", base.tooltip("value")))
         lines = (
-            alt.Chart(frame).mark_rule(color=base.GREEN, size=1.5).encode(alt.X("low:Q", title=title), y, x2="high:Q")
+            alt.Chart(frame)
+            .mark_rule(color=base.GREEN, size=1.5)
+            .encode(alt.X("low:Q", title=title), y, x2=alt.X2("high:Q"))
         )
         dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
         return alt.layer(zero, small, lines, dots).properties(width=460, height=alt.Step(20))

@@ -50,10 +50,10 @@ class LabelShift(base.Figure):
         series = [f"{setting.short}{form}" for setting in settings().values() for form in ("", " calibrated")]
         colors = base.color(grouped["series"], "series", dict(zip(series, PALETTE, strict=False)))
         fade = alt.condition(pick, alt.value(1), alt.value(0.12))
-        tips = ["series:N", "percent:Q", base.tooltip("mean"), base.tooltip("error"), "count:Q"]
+        tips = base.tooltips("series:N", "percent:Q", base.tooltip("mean"), base.tooltip("error"), "count:Q")
         y = alt.Y("mean:Q", title=title, scale=alt.Scale(zero=False))
         line = alt.Chart().mark_line(point=True).encode(x, y, colors, opacity=fade, tooltip=tips)
-        bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2="high:Q", opacity=fade)
+        bars = alt.Chart().mark_rule().encode(x, alt.Y("low:Q", title=title), colors, y2=alt.Y2("high:Q"), opacity=fade)
         layered = alt.layer(line.add_params(pick), bars, data=grouped).properties(width=230, height=170)
         return layered.facet(
             alt.Facet("panel:N", title=None), columns=min(4, places) if places > 1 else 3

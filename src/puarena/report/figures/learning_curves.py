@@ -54,7 +54,7 @@ def curve_chart(data: DataFrame | str, metric: str, criteria: Iterable[str], col
         y,
         *base.criterion_color([CRITERIA[name].title for name in criteria]),
         opacity=alt.condition(pick, alt.value(1), alt.value(0.08)),
-        tooltip=["criterion:N", "split:N", "config:N", "step:Q", base.tooltip("value")],
+        tooltip=base.tooltips("criterion:N", "split:N", "config:N", "step:Q", base.tooltip("value")),
     )
     source: Any = alt.NamedData(data) if isinstance(data, str) else data
     layered = alt.layer(line, dots.add_params(pick), data=source).properties(width=230, height=150)

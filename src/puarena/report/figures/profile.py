@@ -52,10 +52,14 @@ class PerformanceProfile(base.Figure):
         chart = alt.Chart(frame)
         fade = alt.condition(pick, alt.value(0.1), alt.value(0.0))
         band = chart.mark_area(interpolate="step-after").encode(
-            x, alt.Y("low:Q", title=y["title"]), colors, y2="high:Q", opacity=fade
+            x, alt.Y("low:Q", title=y["title"]), colors, y2=alt.Y2("high:Q"), opacity=fade
         )
         seen = alt.condition(pick, alt.value(1), alt.value(0.1))
         line = chart.mark_line(interpolate="step-after").encode(
-            x, y, colors, opacity=seen, tooltip=["method:N", base.tooltip("at"), alt.Tooltip("share:Q", format=".0%")]
+            x,
+            y,
+            colors,
+            opacity=seen,
+            tooltip=base.tooltips("method:N", base.tooltip("at"), alt.Tooltip("share:Q", format=".0%")),
         )
         return alt.layer(band, line.add_params(pick)).properties(width=460, height=260)

@@ -54,17 +54,20 @@ class Ranks(base.Figure):
         axis = alt.Axis(values=list(range(1, k + 1, max(1, k // 8))), format="d")
         x = alt.X("rank:Q", title="mean rank, 1 is best", scale=scale, axis=axis)
         tips = [
-            "method:N",
+            alt.Tooltip("method:N"),
             alt.Tooltip("rank:Q", format=".2f", title="mean rank"),
             base.tooltip("low"),
             base.tooltip("high"),
         ]
         dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
         stems = alt.Chart(frame).mark_rule(color=base.GREEN)
-        stems = stems.encode(alt.X("low:Q", scale=scale, axis=axis), y, x2="high:Q")
+        stems = stems.encode(alt.X("low:Q", scale=scale, axis=axis), y, x2=alt.X2("high:Q"))
         joined = alt.Chart(bars).mark_rule(size=4, color=base.AMBER, strokeCap="round")
         joined = joined.encode(
-            alt.X("at:Q"), alt.Y("from:N", sort=None, scale=ordered), y2="to:N", tooltip=["from:N", "to:N"]
+            alt.X("at:Q"),
+            alt.Y("from:N", sort=None, scale=ordered),
+            y2=alt.Y2("to:N"),
+            tooltip=base.tooltips("from:N", "to:N"),
         )
         chart = alt.layer(stems, joined, dots).properties(width=460, height=alt.Step(16))
         return chart.properties(title=alt.Title(about, fontWeight="normal", fontSize=11, anchor="start"))

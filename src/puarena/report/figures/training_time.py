@@ -39,7 +39,7 @@ class TrainingTime(base.Figure):
             ["seconds", "good"], ascending=[True, False]
         )
         front = best[best["good"] > best["good"].cummax().shift(fill_value=-math.inf)]
-        tips = ["method:N", base.tooltip("value"), "interval:N", alt.Tooltip("seconds:Q", format=".3g")]
+        tips = base.tooltips("method:N", base.tooltip("value"), "interval:N", alt.Tooltip("seconds:Q", format=".3g"))
         low, high = frame["seconds"].min(), frame["seconds"].max()
         scale = alt.Scale(type="log" if high > 20 * low else "linear", domain=[0.9 * low, 1.2 * high], nice=False)
         axis = alt.Axis(tickCount=6, format="~r")
@@ -49,8 +49,10 @@ class TrainingTime(base.Figure):
             alt.Chart(frame).mark_point(filled=True, size=80, color=base.VIOLET, opacity=0.8).encode(x, y, tooltip=tips)
         )
         low = alt.Y("low:Q", title=base.axis_title(metric))
-        bars = alt.Chart(frame).mark_rule(color=base.VIOLET, opacity=0.45).encode(x, low, y2="high:Q")
+        bars = alt.Chart(frame).mark_rule(color=base.VIOLET, opacity=0.45).encode(x, low, y2=alt.Y2("high:Q"))
         line = alt.Chart(front).mark_line(interpolate="step-after", color=base.GREEN, strokeDash=[4, 3]).encode(x, y)
         named = frame[frame["method"].isin(front["method"]) | frame["frame"]]
-        text = alt.Chart(named).mark_text(align="left", dx=8, dy=-8, fontSize=11).encode(x, y, text="method:N")
+        text = (
+            alt.Chart(named).mark_text(align="left", dx=8, dy=-8, fontSize=11).encode(x, y, text=alt.Text("method:N"))
+        )
         return alt.layer(line, bars, dots, text).properties(width=460, height=340)

@@ -23,7 +23,8 @@ class Wins(base.Figure):
         import altair as alt
         import pandas
 
-        from puarena.report.statistics import duels, scores_of
+        from puarena.report.statistics import scores_of
+        from puarena.report.statistics.pairs import tallies
 
         selection = evidence.selection[evidence.selection["criterion"] == criterion]
         apart = selection["frame"] | selection["supervised"]
@@ -34,9 +35,11 @@ class Wins(base.Figure):
             raise base.TooFewError("needs two competing methods with results on the same problems")
         chosen = base.comparable(selection[~apart])
         rows = []
-        for duel in duels(scores_of(chosen, metric, criterion).splits[order], METRICS[metric].higher):
-            rows.append((duel.a, duel.b, duel.wins, duel.ties, duel.losses, round(duel.difference, 2)))
-            rows.append((duel.b, duel.a, duel.losses, duel.ties, duel.wins, round(-duel.difference, 2)))
+        splits = scores_of(chosen, metric, criterion).splits[order]
+        for i, j, gaps, (won, tied, lost) in tallies(splits, METRICS[metric].higher):
+            gap = float(gaps.mean())
+            rows.append((order[i], order[j], won, tied, lost, round(gap, 2)))
+            rows.append((order[j], order[i], lost, tied, won, round(-gap, 2)))
         frame = pandas.DataFrame(rows, columns=list("abwtld"))
         axis = alt.Axis(labelAngle=-90, orient="top", domain=False, ticks=False)
         x = alt.X("b:N", sort=None, scale=alt.Scale(domain=order), title=None, axis=axis)
@@ -47,5 +50,5 @@ class Wins(base.Figure):
         tips = [alt.Tooltip(f"{key}:{'N' if key in 'ab' else 'Q'}", title=title) for key, title in words.items()]
         chart = alt.Chart(frame).transform_calculate(share="(datum.w + datum.t / 2) / (datum.w + datum.t + datum.l)")
         squares = chart.mark_rect(opacity=0.75).encode(x, y, share, tooltip=tips)
-        text = chart.mark_text(fontSize=9).encode(x, y, text="w:Q")
+        text = chart.mark_text(fontSize=9).encode(x, y, text=alt.Text("w:Q"))
         return alt.layer(squares, text).properties(width=20 * len(order), height=alt.Step(17))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from puarena.report.statistics.results import DRAWS
@@ -47,27 +48,44 @@ def problem_means(splits: DataFrame) -> DataFrame:
     return splits.groupby(level=0, sort=False).mean()
 
 
-def draws(splits: DataFrame, datasets: Mapping[str, str], seed: int = 0, count: int = DRAWS) -> Draws:
-    """Draw datasets if there are enough of them, else the splits inside each problem (always the same draws)."""
+def draws(
+    splits: DataFrame, datasets: Mapping[str, str], seed: int = 0, count: int = DRAWS, means: DataFrame | None = None
+) -> Draws:
+    """Draw datasets if there are enough of them, else the splits inside each problem (always the same draws).
+
+    ``means``: what ``problem_means`` gives, if that is known already.
+    """
     import numpy as np
 
-    random = np.random.default_rng(seed)
-    means = problem_means(splits)
+    means = problem_means(splits) if means is None else means
     owners = [datasets[str(name)] for name in means.index]
     names = list(dict.fromkeys(owners))
     if len(names) >= LEAST_DATASETS:
-        drawn = random.multinomial(len(names), np.full(len(names), 1 / len(names)), size=count)
-        weights = drawn[:, [names.index(owner) for owner in owners]].astype(float)
+        weights = _weights((len(names),), seed, count)[:, [names.index(owner) for owner in owners]]
         words = f"Intervals come from drawing the {len(names)} datasets again; cases of one dataset stay together."
         return Draws("datasets", len(names), means.to_numpy(), weights / weights.sum(1, keepdims=True), words)
     few = f"{len(names)} dataset{' is' if len(names) == 1 else 's are'} too few to draw again ({LEAST_DATASETS} needed)"
-    whole = splits.dropna()
-    sizes = [len(part) for _, part in whole.groupby(level=0, sort=False)]
-    if len(sizes) < len(means) or not sizes or min(sizes) < LEAST_SPLITS:
-        fewest = min(sizes) if len(sizes) == len(means) and sizes else 0
+    values = splits.to_numpy(float)
+    kept = ~np.isnan(values).any(1)
+    problem = means.index.get_indexer(splits.index.get_level_values(0)[kept])
+    sizes = np.bincount(problem, minlength=len(means)).tolist()
+    if not sizes or min(sizes) < LEAST_SPLITS:
+        fewest = min(sizes, default=0)
         return Draws("", 0, words=f"{few}, and so are {fewest} splits ({LEAST_SPLITS} needed): no intervals.")
-    parts = [random.multinomial(size, np.full(size, 1 / size), size=count) / (size * len(sizes)) for size in sizes]
     narrow = f" With {min(sizes)} splits they are too narrow." if min(sizes) < FEW_SPLITS else ""
     words = f"{few}, so intervals come from drawing each problem's splits again: they speak of these problems only."
-    lines = np.concatenate([part.to_numpy() for _, part in whole.groupby(level=0, sort=False)])
-    return Draws("splits", len(whole), lines, np.concatenate(parts, axis=1), words + narrow)
+    lines = values[kept][np.argsort(problem, kind="stable")]
+    weights = _weights(tuple(sizes), seed, count) / len(sizes)
+    return Draws("splits", len(lines), lines, weights, words + narrow)
+
+
+@lru_cache(maxsize=2)  # the page asks many times in a row for those of the same problems
+def _weights(sizes: tuple[int, ...], seed: int, count: int) -> Any:
+    """How much every line counts in every draw, groups of these sizes drawn each for itself; each has the sum one."""
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    parts = [random.multinomial(size, np.full(size, 1 / size), size=count) / size for size in sizes]
+    weights = np.concatenate(parts, axis=1)
+    weights.flags.writeable = False
+    return weights

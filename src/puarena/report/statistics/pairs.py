@@ -6,7 +6,7 @@ Scores are frames as in ``ranking``; differences are those of the numbers as sho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -49,28 +49,35 @@ def _signed_rank(gaps: Any) -> tuple[float, float]:
     return float(test.statistic), float(test.pvalue)
 
 
+def tallies(splits: DataFrame, higher: bool = True) -> Iterator[tuple[int, int, Any, tuple[int, int, int]]]:
+    """Every two columns: the gaps on the problems that both have, and how many of these are won, tied and lost."""
+    import numpy as np
+
+    means = problem_means(splits).to_numpy()
+    for i, j in combinations(range(means.shape[1]), 2):
+        gaps = (means[:, i] - means[:, j]).round(DIGITS)
+        gaps = gaps[~np.isnan(gaps)]
+        if len(gaps):
+            up, down = int((gaps > 0).sum()), int((gaps < 0).sum())
+            won, lost = (up, down) if higher else (down, up)
+            yield i, j, gaps, (won, len(gaps) - up - down, lost)
+
+
 def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
     """Every pair on the problems that both have: independent of who else is in the table."""
     import numpy as np
 
     sign = 1 if higher else -1
-    means = problem_means(splits).to_numpy()
     parts = [
         [column[~np.isnan(column)] for column in part.to_numpy().T] for _, part in splits.groupby(level=0, sort=False)
     ]
+    names = [str(name) for name in splits.columns]
     items = []
-    for (i, a), (j, b) in combinations(enumerate(splits.columns), 2):
-        gaps = (means[:, i] - means[:, j]).round(DIGITS)
-        gaps = gaps[~np.isnan(gaps)]
-        if not len(gaps):
-            continue
+    for i, j, gaps, tally in tallies(splits, higher):
         both = [(sign * part[i], sign * part[j]) for part in parts if len(part[i]) and len(part[j])]
         chances = improvement([x for x, _ in both], [y for _, y in both])
-        won, tied, lost = (int((np.sign(sign * gaps) == side).sum()) for side in (1, 0, -1))
         p = _signed_rank(gaps)[1] if len(gaps) >= LEAST_PAIRS else math.nan
-        items.append(
-            Duel(str(a), str(b), len(gaps), won, tied, lost, float(gaps.mean()), p, sum(chances) / len(chances))
-        )
+        items.append(Duel(names[i], names[j], len(gaps), *tally, float(gaps.mean()), p, sum(chances) / len(chances)))
     return tuple(items)
 
 

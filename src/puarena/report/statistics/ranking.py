@@ -8,6 +8,7 @@ says so. The tests are those of Demšar, "Statistical comparisons of classifiers
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from puarena.report.statistics.draws import DIGITS
@@ -69,13 +70,11 @@ def friedman(scores: DataFrame, higher: bool = True) -> Friedman:
 
 def nemenyi(scores: DataFrame, alpha: float = ALPHA, higher: bool = True) -> Nemenyi:
     """The critical difference of mean ranks, and which algorithms it cannot tell apart."""
-    from scipy.stats import studentized_range
-
     n, k = scores.shape
     note = _too_few("the Nemenyi test", n, k)
     if note:
         return Nemenyi(k, n, alpha, note=note)
-    q = float(studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
+    q = _studentized(k, alpha)
     distance = q * math.sqrt(k * (k + 1) / (6 * n))
     means = ranks(scores, higher).mean().sort_values(kind="stable")
     groups: list[tuple[str, ...]] = []
@@ -86,6 +85,14 @@ def nemenyi(scores: DataFrame, alpha: float = ALPHA, higher: bool = True) -> Nem
             groups.append(tuple(map(str, means.index[start:stop])))
         end = max(end, stop)
     return Nemenyi(k, n, alpha, q, distance, tuple(groups))
+
+
+@lru_cache(maxsize=64)  # the page asks for the same one with every chart
+def _studentized(k: int, alpha: float) -> float:
+    """The quantile of the studentized range for ``k`` algorithms, over the root of two."""
+    from scipy.stats import studentized_range
+
+    return float(studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
 
 
 def _too_few(what: str, n: int, k: int) -> str:

@@ -3,9 +3,15 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
+/** The rows of packed data: names first, then values. */
+function unpacked([names = [], ...rows]) {
+  return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
+}
+
 /** A chart's spec for a width: facets get fewer columns where there is little room. */
 function fitted(spec, width) {
-  const fit = structuredClone(spec);
+  const { packed = {}, ...fit } = structuredClone(spec);
+  fit.datasets ??= Object.fromEntries(Object.entries(packed).map(([name, rows]) => [name, unpacked(rows)]));
   if (fit.facet) {
     fit.columns = Math.max(1, Math.min(fit.columns || 1, Math.floor((width - 60) / 200)));
     fit.spec.width = Math.max(120, Math.floor((width - 130) / fit.columns) - 24);
