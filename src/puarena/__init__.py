@@ -25,11 +25,13 @@ _HOMES = {
     "proxy_accuracy": ("puarena.practice.scoring", "proxy_accuracy"),
     "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
     "load_model": ("puarena.practice.loading", "load_model"),
+    "save_model": ("puarena.practice.saving", "save_model"),
 }
 _ROOMS = ("classics", "metrics", "priors")  # subpackages that are there after ``import puarena``
 __all__ = [
     "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
-    "classics", "load", "load_model", "metrics", "priors", "proxy_accuracy", "proxy_auc", "run", "table",
+    "classics", "load", "load_model", "metrics", "priors", "proxy_accuracy", "proxy_auc", "run", "save_model",
+    "table",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from puarena.bench.spec import Spec
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.loading import load_model
+    from puarena.practice.saving import save_model
     from puarena.practice.scoring import PUScorer, proxy_accuracy, proxy_auc
     from puarena.practice.search import PUSearch
     from puarena.practice.splits import PUShuffleSplit, PUStratifiedKFold

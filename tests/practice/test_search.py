@@ -38,6 +38,9 @@ def test_a_search_is_a_few_fleets_and_its_winner_is_fitted(capsys):
     np.testing.assert_array_equal(search.predict(X), best.predict(X))
     np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
     lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("PUClassifier: dist-pu-c (")]
+    assert len(told) == 12  # two fleets of 60 steps, six records each
+    lines = [line for line in lines if line not in told]
     assert len(lines) == 6
     assert lines[1].split()[0] == "1"
 

@@ -20,8 +20,9 @@ class BaggingPUClassifier(PUWrapper):
     """The mean of many classifiers, each of all positives against a random part of the unlabeled rows.
 
     ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives). ``n_jobs``:
-    threads that fit and predict. ``oob_score_``: for every training row the mean over the classifiers that did not see
-    it as negative; NaN for rows that all of them saw, and for the labeled ones.
+    threads that fit and predict; ``verbose``: how much joblib tells of them. ``oob_score_``: for every training row the
+    mean over the classifiers that did not see it as negative; NaN for rows that all of them saw, and for the labeled
+    ones.
     """
 
     estimator: Any = None
@@ -30,6 +31,7 @@ class BaggingPUClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
     n_jobs: int | None = None
+    verbose: int = 0
 
     def _default(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier
@@ -53,7 +55,8 @@ class BaggingPUClassifier(PUWrapper):
 
         total, times = np.zeros(len(labels.positive)), np.zeros(len(labels.positive))
         self.estimators_ = []
-        for model, out, score in Parallel(self.n_jobs, prefer="threads")(delayed(member)(*bag) for bag in bags):
+        jobs = Parallel(self.n_jobs, prefer="threads", verbose=self.verbose)
+        for model, out, score in jobs(delayed(member)(*bag) for bag in bags):
             total[out] += score
             times[out] += 1
             self.estimators_.append(model)

@@ -117,8 +117,13 @@ def rows(X: Any, index: Index) -> Any:
     return _safe_indexing(X, index)
 
 
-def fit_weighted(model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
-    """Fit with sample weights, if there are any; the last step of a pipeline gets them."""
+def fit_weighted(model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, partly: bool = False) -> Any:
+    """Fit with sample weights, if there are any; the last step of a pipeline gets them.
+
+    ``partly``: learn on, from rows of classes 0 and 1.
+    """
+    if partly and weight is None:
+        return model.partial_fit(X, y, classes=np.array([0, 1]))
     if weight is None:
         return model.fit(X, y)
     steps = getattr(model, "steps", None)
@@ -127,6 +132,8 @@ def fit_weighted(model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None)
         raise ValueError(
             f"{type(last).__name__} takes no sample_weight, which this method needs; use another estimator"
         )
+    if partly:
+        return model.partial_fit(X, y, classes=np.array([0, 1]), sample_weight=weight)
     name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
     return model.fit(X, y, **{name: weight})
 

@@ -13,22 +13,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import catalogue
 from puarena.data import labelling
-from puarena.errors import UserError
 from puarena.practice import portfolio, probability, training
+from puarena.practice.choosing import AUTO, Choosing
 from puarena.practice.input import TableInput
-from puarena.practice.learners import Given, Learner, Linear, Networks, Trees
-from puarena.practice.network_fit import SHORT, NetworkFit
+from puarena.practice.learners import PUTable
+from puarena.practice.network_fit import NetworkFit
+from puarena.practice.saving import save_model
 from puarena.practice.scoring import PRACTICAL
+from puarena.practice.showing import Showing
+from puarena.practice.stream import PartialFit
 
-AUTO, ENSEMBLE = "auto", "nnpu"  # the portfolio, and the algorithm of its networks
-FEW = 200  # labels, below which a named algorithm is trained as an ensemble over folds
 CHUNK = 50_000  # rows predicted at once
 WORDS = {word for setting in labelling.settings() for word in (setting.title, setting.code)}
 
 
-class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
+class PUClassifier(Showing, PartialFit, TableInput, Choosing, NetworkFit, ClassifierMixin, BaseEstimator):
     """A classifier from positives and unlabeled rows.
 
     Estimates the share of positives, fits learners that tell labeled from unlabeled rows, chooses among them on rows
@@ -87,9 +87,9 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
     hyper : dict, optional
         The algorithm's own hyperparameters (``puarena explain <algorithm>``).
     n_jobs : int, optional
-        Threads for trees.
+        Threads for trees, and of ``"bagging-pu"``.
     verbose : int, default=0
-        With 1 every learner is reported as it is done.
+        With 1 the prior and every learner are reported as they are done, and training ten times on its way.
 
     Attributes
     ----------
@@ -230,18 +230,24 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
         PUClassifier
             Itself.
         """
+        self._check_base()
         table = self._table(X, y, sample_weight, propensity)
-        named = isinstance(self.algorithm, str) and self.algorithm != AUTO and not self._entry().fits
-        enough = int(table.target.sum()) >= FEW or propensity is not None
-        members = (1 if enough else portfolio.FOLDS) if self.members == "auto" else self.members
-        if named and members == 1:
+        self._say(f"prior {self.prior_:.3f} ({self.prior_interval_[0]:.3f} to {self.prior_interval_[1]:.3f})")
+        if hasattr(self.algorithm, "partial_fit"):
+            self._begin(table, y)
+        if self._named() and self._ensemble_of(table) == 1:
             data = self._prepare(table)
             (trained,) = self._train(data, [self._candidate(self._registered(), table.prior)])
             return self._adopt(table, data, trained)
-        say = (lambda text: print(f"PUClassifier: {text}", flush=True)) if self.verbose else (lambda text: None)
-        say(f"prior {self.prior_:.3f} ({self.prior_interval_[0]:.3f} to {self.prior_interval_[1]:.3f})")
-        choice = portfolio.choose(table, self._learners(), self.selection or "pa", say)
-        best = choice.best
+        return self._fit_learners(table)
+
+    def _fit_learners(self, table: PUTable) -> PUClassifier:
+        """Try the learners, and take over the one that is chosen."""
+        return self._take(portfolio.choose(table, self._learners(), self.selection or "pa", self._say), table)
+
+    def _take(self, choice: portfolio.Choice, table: PUTable) -> PUClassifier:
+        """Take over the learner that was chosen: set the fitted attributes."""
+        best, named = choice.best, self._named()
         self.report_, self.learner_ = choice.report(), best.name
         self.algorithm_ = self._registered() if named else best.name
         self.ensemble_, self.posterior_ = best.ensemble, best.posterior
@@ -256,28 +262,6 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
         if not named:
             self.best_score_ = best.criteria[self.selection or "pa"]
         return self
-
-    def _entry(self) -> Any:
-        try:
-            return catalogue.get(self.algorithm)
-        except UserError as error:
-            raise ValueError(str(error)) from None
-
-    def _learners(self) -> list[Learner]:
-        """The learners to try."""
-        if not isinstance(self.algorithm, str):
-            return [Given(self.algorithm)]
-        if self.algorithm == AUTO:
-            name = self._registered(ENSEMBLE)
-            networks = Networks(lambda table, fold: self._train_folds(table, fold, name, **SHORT))
-            return [Linear(), Trees(), networks]
-        entry = self._entry()
-        if entry.fits:
-            classic = entry.make(0)
-            classic = classic.set_params(estimator=self.base) if self.base is not None else classic
-            return [Given(classic, entry.name)]
-        name = self._registered()
-        return [Networks(lambda table, fold: self._train_folds(table, fold, name))]
 
     # -- predicting --------------------------------------------------------------------------------------------------
 
@@ -315,16 +299,11 @@ class PUClassifier(TableInput, NetworkFit, ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted model to a folder, without pickle; ``puarena.load_model`` reads it."""
-        from puarena.practice.saving import save_model
-
         check_is_fitted(self)
         return save_model(self, path)
 
-    def _repr_html_(self) -> str:
-        """As scikit-learn shows an estimator, and what a fitted one found."""
-        shown = str(self._repr_html_inner())
+    def _found(self) -> str:
         if not hasattr(self, "learner_"):
-            return shown
+            return ""
         low, high = self.prior_interval_
-        text = f"prior {self.prior_:.3f} ({low:.3f} to {high:.3f}); learner: {html.escape(self.learner_)}"
-        return f"<div>{shown}<p>{text}</p></div>"
+        return f"<p>prior {self.prior_:.3f} ({low:.3f} to {high:.3f}); learner: {html.escape(self.learner_)}</p>"

@@ -163,19 +163,23 @@ class Given(Learner):
 
     def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> Member:
         """Fit to some rows."""
-        model = clone(self.estimator)
-        seeds = sorted(k for k in model.get_params() if k == "random_state" or k.endswith("__random_state"))
-        model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in seeds})
-        if isinstance(model, PUWrapper) and "prior" in model.get_params():
-            model.set_params(prior=table.prior, setting=table.setting.title)
-        trees = table.tree is not None and get_tags(model).input_tags.allow_nan
-        x = (table.tree if trees else table.dense)[rows]
+        member = self.fresh(table, rng)
+        x, model = (table.tree if member.trees else table.dense)[rows], member.estimator
         if isinstance(model, PUWrapper):
             known = table.target[rows] - table.labels.negative[rows]
             model.fit(x, known, None if table.weight is None else table.weight[rows])
         else:
             fit_weighted(model, x, table.target[rows], None if table.plain else table.weights(rows))
-        return GivenMember(model, trees)
+        return member
+
+    def fresh(self, table: PUTable, rng: np.random.RandomState) -> GivenMember:
+        """A copy of the classifier that has learned nothing yet."""
+        model = clone(self.estimator)
+        seeds = sorted(k for k in model.get_params() if k == "random_state" or k.endswith("__random_state"))
+        model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in seeds})
+        if isinstance(model, PUWrapper) and "prior" in model.get_params():
+            model.set_params(prior=table.prior, setting=table.setting.title)
+        return GivenMember(model, table.tree is not None and get_tags(model).input_tags.allow_nan)
 
 
 class Networks(Learner):
@@ -183,14 +187,16 @@ class Networks(Learner):
 
     name = "network"
 
-    def __init__(self, train: Any) -> None:
+    def __init__(self, train: Any, most: int | None = None) -> None:
         self.train = train  # folds of rows to models: see ``PUClassifier``
+        self.most = most  # rows, of more they are left out
 
     def refusal(self, table: PUTable) -> str:
         """Networks need a dense matrix, and predict large tables slowly."""
         if table.tree is None:
             return "networks take no sparse matrix"
-        return f"left out of tables with more than {MANY:,} rows" if table.rows > MANY else ""
+        many = self.most is not None and table.rows > self.most
+        return f"left out of tables with more than {self.most:,} rows" if many else ""
 
     def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Member]]:
         """All folds at once."""

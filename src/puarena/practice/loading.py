@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from puarena import __version__
 from puarena.data.encoding import Column, TableEncoder
@@ -16,30 +17,33 @@ from puarena.practice.estimator import PUClassifier
 from puarena.practice.members import Ensemble
 from puarena.practice.probability import Posterior, Probability
 from puarena.practice.saving import ABOUT, FACTS, FORMAT, FORMAT_VERSION, WEIGHTS
+from puarena.practice.steps import restored_step
 from puarena.practice.training import Model, Network
 
-READABLE = (1, 2)  # formats
+READABLE = (1, 2, 3)  # formats
 
 
-def load_model(path: str | Path, network: Network | None = None) -> PUClassifier:
-    """Read a fitted classifier back.
+def load_model(path: str | Path, network: Network | None = None) -> Any:
+    """Read a fitted classifier back, or a pipeline that ends in one.
 
     Parameters
     ----------
     path : str or Path
-        The folder that ``PUClassifier.save`` wrote.
+        The folder that ``PUClassifier.save``, ``PUSearch.save`` or ``save_model`` wrote.
     network : callable, optional
         The function that built the network, for a model that was fitted with one.
 
     Returns
     -------
-    PUClassifier
+    PUClassifier or Pipeline
         Fitted; it predicts what the saved one did.
     """
     folder = Path(path)
     about, blob = _read(folder)
     try:
-        return _restored(about, _arrays(blob), network, folder)
+        arrays = _arrays(blob)
+        clf = _restored(about, arrays, network, folder)
+        return _pipeline(about["steps"], arrays, clf) if "steps" in about else clf
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, MemoryError) as error:
@@ -75,6 +79,17 @@ def _arrays(blob: bytes) -> dict[str, Any]:
         return load(blob)
     except SafetensorError as error:
         raise ValueError(f"{WEIGHTS} cannot be read ({error})") from None
+
+
+def _pipeline(steps: list[dict[str, Any]], arrays: dict[str, Any], clf: PUClassifier) -> Pipeline:
+    """The pipeline of its steps and the classifier, which is the last."""
+    *before, last = steps
+    made = []
+    for at, facts in enumerate(before):
+        prefix = f"step.{at}."
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        made.append(restored_step(facts, own))
+    return Pipeline([*made, (str(last["name"]), clf)])
 
 
 def _restored(about: dict[str, Any], arrays: dict[str, Any], network: Network | None, folder: Path) -> PUClassifier:

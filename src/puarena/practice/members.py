@@ -79,7 +79,7 @@ class ForestMember(Member):
     missing_left: npt.NDArray[np.uint8]
     value: Floats
     start: npt.NDArray[np.int64]  # of every tree
-    fitted: Sequence[Any] = field(default=(), compare=False)  # scikit-learn's own trees, faster while they are there
+    built: list[Any] = field(default_factory=list, compare=False, repr=False)  # the same as scikit-learn's own trees
 
     @classmethod
     def of(cls, models: Sequence[Any]) -> ForestMember:
@@ -99,31 +99,38 @@ class ForestMember(Member):
             start += len(nodes)
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
         arrays: dict[str, Any] = dict(zip(NODES, joined, strict=True))
-        return cls(**arrays, fitted=tuple(models))
+        return cls(**arrays)
 
     def score(self, dense: Any, tree: Any) -> Floats:
         """The log-odds of the mean probability, of which one tree's worth is one half."""
-        x = np.asarray(tree, np.float32)
-        if self.fitted:
-            own = (m.tree_.predict(x)[:, :] for m in self.fitted)
-            total = sum(v[:, 1] if v.shape[1] == 2 else np.full(len(x), float(m.classes_[0]))
-                        for v, m in zip(own, self.fitted, strict=True))  # fmt: skip
-            return self._smooth(np.asarray(total))
+        x = np.ascontiguousarray(tree, np.float32)
+        if x.shape[1] <= self.feature.max(initial=0):
+            raise ValueError(f"its trees ask for feature {self.feature.max()}, and a row has {x.shape[1]}")
         total = np.zeros(len(x))
-        rows = np.arange(len(x))
-        for start in self.start:
-            node = np.full(len(x), start)
-            inner = self.left[node] >= 0
-            while inner.any():
-                here, value = node[inner], x[rows[inner], self.feature[node[inner]]]
-                goes_left = np.where(np.isnan(value), self.missing_left[here] > 0, value <= self.threshold[here])
-                node[inner] = np.where(goes_left, self.left[here], self.right[here])
-                inner = self.left[node] >= 0
-            total += self.value[node]
-        return self._smooth(total)
-
-    def _smooth(self, total: Floats) -> Floats:
+        for own in self._trees():
+            total += own.predict(x)[:, 0]
         return log_odds((total + 0.5) / (len(self.start) + 1))
+
+    def _trees(self) -> list[Any]:
+        """The trees as scikit-learn walks them, made once of the nodes."""
+        if not self.built:
+            from sklearn.tree._tree import NODE_DTYPE, Tree
+
+            trees = []
+            for start, end in zip(self.start, [*self.start[1:], len(self.left)], strict=True):
+                own = slice(start, end)
+                nodes = np.zeros(end - start, NODE_DTYPE)
+                leaf = self.left[own] < 0
+                for name, side in (("left_child", self.left), ("right_child", self.right)):
+                    nodes[name] = np.where(leaf, -1, side[own] - start)
+                nodes["feature"], nodes["threshold"] = self.feature[own], self.threshold[own]
+                nodes["missing_go_to_left"] = self.missing_left[own]
+                tree = Tree(int(self.feature.max(initial=0)) + 1, np.ones(1, np.intp), 1)
+                state = {"max_depth": len(nodes), "node_count": len(nodes), "nodes": nodes}
+                tree.__setstate__(state | {"values": np.ascontiguousarray(self.value[own, None, None])})
+                trees.append(tree)
+            self.built[:] = trees  # at once: another thread sees none or all
+        return self.built
 
     def plain(self) -> tuple[dict[str, Any], Arrays]:
         """Its nodes."""
@@ -133,15 +140,16 @@ class ForestMember(Member):
     def restored(cls, facts: dict[str, Any], arrays: Arrays) -> Member:
         """From nodes, each of which must lead to later ones: a file cannot send a row in circles."""
         member = cls(**arrays)  # type: ignore[arg-type]
-        here = np.arange(len(member.left))
-        inner = member.left >= 0
-        ends = [member.left[inner], member.right[inner]]
-        if any((end <= here[inner]).any() or (end >= len(here)).any() for end in ends):
+        here, inner = np.arange(len(member.left)), member.left >= 0
+        end = np.append(member.start[1:], len(here)).repeat(np.diff(member.start, append=len(here)))
+        sides = [member.left[inner], member.right[inner]]
+        apart = any((side <= here[inner]).any() or (side >= end[inner]).any() for side in sides)
+        if apart or member.start[0] != 0 or (member.feature < 0).any() or member.feature.dtype != np.int64:
             raise ValueError("the nodes of its trees do not hang together")
         return member
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "fitted": ()}
+        return {**self.__dict__, "built": []}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,13 @@ class NetworkFit(BaseEstimator):
                     SettingWarning,
                     stacklevel=4,
                 )
+            if not one_sample and (entry.calibrated or entry.setting == "one-sample"):
+                advice = "its correction is wrong here: use the plain form" if entry.calibrated else "it may be biased"
+                warnings.warn(
+                    f"{entry.title} is made for one sample, and these data are two: {advice}.",
+                    SettingWarning,
+                    stacklevel=4,
+                )
             return form if form and one_sample else entry.name
         if self.calibrated and not form and not entry.calibrated:
             raise ValueError(f"'{entry.name}' has no calibrated form; use calibrated='auto' or False.")
@@ -85,9 +92,27 @@ class NetworkFit(BaseEstimator):
             keep=WEIGHTED.get(self.selection, self.selection) if data.propensity is not None else self.selection,
         )
         try:
-            return training.train(data, candidates, config)
+            return training.train(data, candidates, config, self._progress(candidates))
         except UserError as error:
             raise ValueError(str(error)) from None
+
+    def _say(self, text: str) -> None:
+        """Report on the way, if so asked."""
+        if self.verbose:
+            print(f"{type(self).__name__}: {text}", flush=True)
+
+    def _progress(self, candidates: Sequence[Candidate]) -> Callable[[int, int], None]:
+        """What is told of training after a record, ten times in all."""
+        name = candidates[0].algorithm + (f" ({len(candidates)} runs)" if len(candidates) > 1 else "")
+        told = 0
+
+        def on_record(step: int, total: int) -> None:
+            nonlocal told
+            if 10 * step // total > told:
+                told = 10 * step // total
+                self._say(f"{name}: step {step:,} of {total:,}")
+
+        return on_record
 
     def _candidate(self, name: str, prior: float) -> Candidate:
         return Candidate(name, prior, float(self.lr), float(self.momentum), dict(self.hyper or {}))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.practice.learners import Learner, PUTable
-from puarena.practice.members import Ensemble, Part
+from puarena.practice.members import Ensemble, Member, Part
 from puarena.practice.probability import Posterior, fit_posterior
 from puarena.practice.scoring import PRACTICAL, criterion_value
 from puarena.practice.splits import PUStratifiedKFold
@@ -52,10 +52,12 @@ class Choice:
 
     def report(self) -> list[dict[str, Any]]:
         """A line for every learner: ``learner``, the criteria, ``seconds``, ``chosen`` and ``why``."""
+        alone = "the only one" if len(self.tried) == 1 else ""
         lines = [
-            {"learner": t.name, **t.criteria, "seconds": round(t.seconds, 3), "chosen": t is self.best, "why": t.note}
+            {"learner": t.name, **t.criteria, "seconds": round(t.seconds, 3), "chosen": t is self.best,
+             "why": t.note or alone}
             for t in self.tried
-        ]
+        ]  # fmt: skip
         return lines + [{"learner": n, "chosen": False, "why": why} for n, why in self.refused.items()]
 
 
@@ -88,11 +90,9 @@ def choose(
     for learner in able:
         began = time.perf_counter()
         score, members = learner.cross_fit(table, fold)
-        part = Part(learner.name, members, float(score.mean()), float(score.std()) or 1.0)
-        tried.append(_tried(learner.name, [part], (score - part.center) / part.scale, table, began))
+        tried.append(_alone(learner.name, members, score, table, began))
         say(f"{learner.name}: " + _words(tried[-1], criterion))
     if len(tried) == 1:
-        tried[0].note = "the only one"
         return Choice(tried[0], tried, refused)
     began = time.perf_counter()
     together = np.mean([t.score for t in tried], axis=0)
@@ -108,6 +108,17 @@ def choose(
         return Choice(best, tried, refused)
     blend.note = f"no learner alone is better by more than the standard error {error:.3f}"
     return Choice(blend, tried, refused)
+
+
+def only(name: str, member: Member, score: Floats, table: PUTable) -> Choice:
+    """A model that was fitted elsewhere, judged by its scores of rows it has not seen."""
+    tried = _alone(name, [member], score, table, time.perf_counter())
+    return Choice(tried, [tried])
+
+
+def _alone(name: str, members: list[Member], score: Floats, table: PUTable, began: float) -> Tried:
+    part = Part(name, members, float(score.mean()), float(score.std()) or 1.0)
+    return _tried(name, [part], (score - part.center) / part.scale, table, began)
 
 
 def _words(tried: Tried, criterion: str) -> str:

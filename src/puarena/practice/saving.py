@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from puarena import __version__
 from puarena.errors import UserError
@@ -18,25 +19,48 @@ if TYPE_CHECKING:
     from puarena.practice.estimator import PUClassifier
 
 FORMAT = "puarena-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3  # of pipelines; a classifier alone is written as 2
 FACTS = ("algorithm", "learner", "prior", "prior_interval", "report", "shift", "best_step", "best_score", "curve")
 ABOUT, WEIGHTS = "model.json", "weights.safetensors"
 
 
-def save_model(clf: PUClassifier, path: str | Path) -> Path:
-    """Write a fitted classifier to the folder ``path``, which is made if it is not there; return it."""
+def save_model(model: PUClassifier | Pipeline, path: str | Path) -> Path:
+    """Write a fitted classifier to a folder without pickle, or a pipeline that ends in one; ``load_model`` reads it.
+
+    Parameters
+    ----------
+    model : PUClassifier or Pipeline
+        Fitted. The steps of a pipeline before the classifier may be scikit-learn's scalers, ``SimpleImputer``,
+        ``PCA``, ``TruncatedSVD`` and ``VarianceThreshold``.
+    path : str or Path
+        The folder, which is made if it is not there.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
     from safetensors.numpy import save
 
+    steps, clf = (model.steps[:-1], model.steps[-1][1]) if isinstance(model, Pipeline) else ([], model)
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"'{folder}' is a file; give a folder to save the model to")
-    about: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION, "puarena": __version__}
+    version = FORMAT_VERSION if isinstance(model, Pipeline) else 2
+    about: dict[str, Any] = {"format": FORMAT, "format_version": version, "puarena": __version__}
     if hasattr(clf, "model_"):
         about["model"], arrays = clf.model_.plain()
     else:
         about["ensemble"], arrays = clf.ensemble_.plain()
         arrays = {**arrays, "posterior.score": clf.posterior_.score, "posterior.normal": clf.posterior_.normal}
         about["posterior"] = {"slope": clf.posterior_.slope, "intercept": clf.posterior_.intercept}
+    if isinstance(model, Pipeline):
+        from puarena.practice.steps import plain_step
+
+        described = [plain_step(*step) for step in steps]
+        about["steps"] = [facts for facts, _ in described] + [{"name": model.steps[-1][0]}]
+        for at, (_, own) in enumerate(described):
+            arrays = {**arrays, **{f"step.{at}.{name}": array for name, array in own.items()}}
     params = clf.get_params(deep=False)
     if not isinstance(params["network"], str):
         params["network"] = None  # a function is not data: load_model needs it again

@@ -84,7 +84,8 @@ class PUScorer:
             score = decisions(estimator, X, positive)
         else:
             score = np.where(np.asarray(estimator.predict(X)) == positive, 1.0, -1.0)
-        p, u = score[labels.positive], score[labels.unlabeled]
+        # Known negatives are part of the one sample; of two samples they are in neither.
+        p, u = score[labels.positive], score[~labels.positive if setting.one_sample else labels.unlabeled]
         if self.name in COUNTED:
             return float(COUNTED[self.name](corrected.counts(p, u, prior, setting.one_sample)))
         if self.name in RANKED:

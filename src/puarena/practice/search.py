@@ -15,23 +15,27 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import algorithms, networks
+from puarena import algorithms, catalogue, networks
 from puarena.algorithms.core import configurations
-from puarena.errors import UserError, nearest
+from puarena.errors import nearest
 from puarena.notebook import html_table
-from puarena.practice.estimator import AUTO, ENSEMBLE, PUClassifier
+from puarena.practice.choosing import AUTO, ENSEMBLE
+from puarena.practice.estimator import PUClassifier
+from puarena.practice.saving import save_model
 from puarena.practice.scoring import PRACTICAL
+from puarena.practice.showing import Showing
 from puarena.practice.training import Candidate, Trained
 
 PROTOCOL = 20_000  # steps that the benchmark's learning rates are meant for
 OPTIMISER = ("lr", "batch_size", "momentum")
 
 
-class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Random search over an algorithm's declared space, learning rate and batch size, chosen without negatives.
 
     All configurations see the same held-out rows. The first one is the estimator itself; the winner's network is kept
-    as it was trained, nothing is fitted twice.
+    as it was trained. With fewer than 200 labels, unless the estimator's ``members`` is 1, the winner is then trained
+    as an ensemble over folds, as ``PUClassifier`` would: a handful of held-out labels calibrates nothing.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Decides the configurations; the estimator's own decides the split and the training.
     verbose : int, default=0
-        With 1 the table is printed at the end.
+        With 1 training is reported ten times on its way, and the table printed at the end.
 
     Attributes
     ----------
@@ -107,8 +111,8 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> PUSearch:
-        """Train all configurations on the same split and keep the best; ``X`` and ``y`` as for ``PUClassifier``."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PUSearch:
+        """Train all configurations on the same split and keep the best; the arguments are those of ``PUClassifier``."""
         self._validate_params()
         whole = PUClassifier() if self.estimator is None else clone(self.estimator)
         base = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
@@ -116,14 +120,19 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"PUSearch needs a PUClassifier, alone or as the last step, not {type(base).__name__}.")
         if base.algorithm == AUTO:
             base.set_params(algorithm=ENSEMBLE)
-        base.set_params(selection=self.criterion, members=1)
         names = [base.algorithm] if self.algorithms is None else list(self.algorithms)
         if not names:
             raise ValueError("algorithms is empty; name at least one, or leave it out.")
+        if others := [name for name in names if not isinstance(name, str) or name in catalogue.names("classic")]:
+            raise ValueError(
+                f"PUSearch tries configurations of networks, and {others[0]} is none; for classics and other "
+                "classifiers use scikit-learn's searches with scoring=PUScorer('pa')."
+            )
+        base.set_params(selection=self.criterion, verbose=max(self.verbose, base.verbose))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         wanted = [(name, params) for name in names for params in self._configurations(base, name, seed)]
         inner = whole[:-1].fit_transform(X, y) if whole is not base else X
-        table = base._table(inner, y)
+        table = base._table(inner, y, sample_weight)
         data = base._prepare(table)
         groups: dict[tuple[str, int], list[int]] = {}
         for at, (name, params) in enumerate(wanted):
@@ -142,7 +151,11 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if not np.isfinite(best[self.criterion]):
             raise ValueError("every configuration diverged; search smaller learning rates (space={'lr': …}).")
         self.best_params_, self.best_score_ = best["params"], best[self.criterion]
-        base.set_params(**best["params"])._adopt(table, data, trained[self.best_index_])
+        base.set_params(**best["params"])
+        if base._ensemble_of(table) == 1:
+            base._adopt(table, data, trained[self.best_index_])
+        else:
+            base._fit_learners(table)
         self.best_estimator_, self.prior_, self.prior_interval_ = whole, base.prior_, base.prior_interval_
         self.classes_, self.n_features_in_ = whole.classes_, whole.n_features_in_
         if hasattr(whole, "feature_names_in_"):
@@ -226,15 +239,13 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             texts.append(f"{rank:>4}  {name:<14} {lr:>9} {batch:>5} {step:>6}{criteria}  {hyper}{note}".rstrip())
         return "\n".join(texts)
 
-    def _repr_html_(self) -> str:
-        """As scikit-learn shows an estimator, and of a fitted one what was tried."""
-        shown = str(self._repr_html_inner())
+    def _found(self) -> str:
         if not hasattr(self, "results_"):
-            return shown
+            return ""
         heads, *lines = self._lines()
         low, high = self.prior_interval_
         note = f"Chosen by {PRACTICAL[self.criterion].title}; prior {self.prior_:.3f} ({low:.3f} to {high:.3f})."
-        return f"<div>{shown}{html_table(heads, lines, notes=[note], bold=0)}</div>"
+        return html_table(heads, lines, notes=[note], bold=0)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict with the best estimator."""
@@ -258,14 +269,9 @@ class PUSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def save(self, path: str | Path) -> Path:
-        """Write the best classifier to a folder; a pipeline around it is not ours to write."""
+        """Write the best classifier to a folder, with the steps of a pipeline before it: see ``save_model``."""
         check_is_fitted(self)
-        if not isinstance(self.best_estimator_, PUClassifier):
-            raise UserError(
-                "the steps of a pipeline before the PUClassifier cannot be written without pickle; save the last step: "
-                "search.best_estimator_[-1].save(path)"
-            )
-        return self.best_estimator_.save(path)
+        return save_model(self.best_estimator_, path)
 
 
 def _sample(distribution: Any, rng: np.random.RandomState) -> Any:

@@ -201,10 +201,14 @@ def _threads(few: bool) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) -> list[Trained]:
+def train(
+    data: Prepared, candidates: Sequence[Candidate], config: FleetConfig,
+    on_record: Callable[[int, int], None] | None = None,
+) -> list[Trained]:  # fmt: skip
     """Train runs of one algorithm class on the same split as one fleet; each keeps its best checkpoint.
 
-    ``config.keep`` names the criterion; without one the last state of a run is its model.
+    ``config.keep`` names the criterion; without one the last state of a run is its model. ``on_record(step, steps)`` is
+    called after every record.
     """
     nothing = np.zeros(0, np.int64)
     rows = []
@@ -221,7 +225,7 @@ def train(data: Prepared, candidates: Sequence[Candidate], config: FleetConfig) 
         rows.append(Row(c.algorithm, own, hidden, data.seed, lr=c.lr, momentum=c.momentum, hyper=dict(c.hyper)))
     with _threads(few=config.device == "cpu" and len(rows) == 1):
         fleet = Fleet(rows, config, data.x)
-        curves = fleet.train()
+        curves = fleet.train(on_record)
         if fleet.best is not None:
             fleet.best.restore()
         with evaluation_mode(fleet.algorithm):
