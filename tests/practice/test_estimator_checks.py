@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from practice_tables import EXPECTED, quick, table
-from puarena import PUClassifier, PUSearch
+from puarena import PUClassifier, PUSearch, algorithms
 from puarena.practice import network_fit
 
 X, y, _ = table(200)
@@ -41,6 +42,24 @@ def test_scikit_learn_checks(clf, monkeypatch):
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     assert skipped <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
     assert sum(r["status"] == "passed" for r in results) > 50
+
+
+NAMES = [n for n in algorithms.names("puarena") if "@" not in n and not algorithms.get(n).supervised]
+STEPS = int(os.environ.get("PUARENA_CHECK_STEPS", "0"))  # 2000, the default, takes a minute and a half for each
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not algorithms.get(n).calibrated])  # used in their place
+def test_every_registered_algorithm_learns_what_scikit_learn_asks(name):
+    """Of all checks the one that asks for learning; with ``PUARENA_CHECK_STEPS`` all, at as many steps."""
+    clf = PUClassifier(name, steps=STEPS or 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if STEPS:
+            check_estimator(clf, on_skip=None, expected_failed_checks=EXPECTED)
+            return
+        checks = estimator_checks_generator(clf)
+        (learns,) = (c for _, c in checks if c.func.__name__ == "check_classifiers_train" and not c.keywords)
+        learns(clf)
 
 
 def _with(X, at, value):

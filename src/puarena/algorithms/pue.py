@@ -23,6 +23,7 @@ class PUe(Algorithm):
     networks = ("e", "f")
     phases = (Phase("propensity", (Update("propensity_loss", ("e",)),), extra=True, selectable=False), Phase())
     cost = 1.2
+    lr = 1e-3  # its risk falls without end, and with more it diverges on small tables
     differs = (
         "The published code keeps the propensity network in training mode, which matters with batch normalisation only."
     )

@@ -115,7 +115,11 @@ class NetworkFit(BaseEstimator):
         return on_record
 
     def _candidate(self, name: str, prior: float) -> Candidate:
-        return Candidate(name, prior, float(self.lr), float(self.momentum), dict(self.hyper or {}))
+        return Candidate(name, prior, self._lr(name), float(self.momentum), dict(self.hyper or {}))
+
+    def _lr(self, name: str) -> float:
+        """The learning rate: as given, or the algorithm's own."""
+        return float(algorithms.get(name).cls.lr if self.lr is None else self.lr)
 
     def _train_folds(self, table: PUTable, fold: npt.NDArray[np.int64], name: str, **other: Any) -> list[Model]:
         """A member per fold, each holding out another one; folds are trimmed to equal sizes to be one fleet."""
@@ -141,7 +145,7 @@ class NetworkFit(BaseEstimator):
         good = [run for run in trained if run.best_step >= 0 and (self.selection is not None or run.diverged < 0)]
         if len(good) < len(trained):
             raise ValueError(
-                f"training diverged by step {max(t.diverged for t in trained)}; use a smaller lr (it is {self.lr:g})."
+                f"training diverged by step {max(t.diverged for t in trained)}; use a smaller lr (it is {base.lr:g})."
             )
         self.curve_, self.best_step_, self.best_score_ = trained[0].curve, trained[0].best_step, trained[0].best_value
         return [run.model for run in trained]
@@ -149,7 +153,8 @@ class NetworkFit(BaseEstimator):
     def _adopt(self, table: PUTable, data: Prepared, trained: Trained) -> Any:
         """Take over a trained model: calibrate it and set the fitted attributes."""
         if trained.best_step < 0 or (self.selection is None and trained.diverged >= 0):
-            raise ValueError(f"training diverged by step {trained.diverged}; use a smaller lr (it is {self.lr:g}).")
+            lr = self._lr(trained.model.algorithm)
+            raise ValueError(f"training diverged by step {trained.diverged}; use a smaller lr (it is {lr:g}).")
         self.model_ = trained.model
         self.algorithm_ = self.learner_ = trained.model.algorithm
         self.curve_ = trained.curve

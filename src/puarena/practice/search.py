@@ -173,7 +173,7 @@ class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(f"space has no parameter '{key}' of {name}{nearest(key, known)}")
         own = {key: value for key, value in (base.hyper or {}).items() if key in declared}
         first: dict[str, Any] = {
-            "lr": float(base.lr),
+            "lr": base._lr(base._registered(name)),
             "batch_size": base.batch_size,
             "momentum": float(base.momentum),
             "hyper": own,

@@ -201,6 +201,7 @@ class Algorithm(nn.Module):
     nesterov: ClassVar[bool] = False
     authors_optimiser: ClassVar[Declared] = None  # what its authors trained it with, where that is known
     cost: ClassVar[float] = 1.0  # time of a step relative to nnPU, for estimates only
+    lr: ClassVar[float] = 1e-2  # for a practitioner's few thousand steps; the protocol draws its own
     differs: ClassVar[str] = ""  # how it differs from the published code
 
     f: nn.Module
