@@ -53,8 +53,7 @@ class Cell(Progress):
         total = max(self.steps, 1)
         share = self.steps_done / total if self.steps else 1.0
         bar = f'<progress max="1" value="{share:.4f}" style="width:16em"></progress>'
-        state = self.line if share < 1 else self.counts  # nothing is left at the end
-        words = "  ".join(filter(None, (f"{share:.0%}", state, self.label)))
+        words = "  ".join(filter(None, (f"{share:.0%}", self.line, self.label)))
         messages = "".join(f"<div>{escape(text)}</div>" for text in self.messages)
         return f"<div>{bar} {escape(words)}</div>{messages}"
 

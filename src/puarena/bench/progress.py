@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
+
+from puarena.bench.forecast import Cost, Forecast, Lanes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
     from puarena.bench.beacon import Beacon
     from puarena.bench.plan import FleetSpec
+
+
+REFRESHED = 1.0  # seconds for which the time left is not computed anew
 
 
 class Progress:
@@ -28,7 +34,13 @@ class Progress:
         self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
         self._done = 0  # run-steps of the finished ones
         self._resumed = 0  # run-steps that were behind at the start
-        self._began = time.perf_counter()
+        self.now: Callable[[], float] = time.perf_counter
+        self._began = self.now()
+        self._lock = threading.Lock()  # a display may ask for the time left from a thread of its own
+        self._known: dict[str, Cost] = {}
+        self._lanes = Lanes()
+        self._forecast = Forecast((), {}, self._began)
+        self._shown: tuple[float, float | None] = (float("-inf"), None)  # when the time left was computed
         self.visible = True  # until something goes wrong with the display
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
@@ -38,13 +50,18 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         """Leave the terminal tidy."""
 
+    def expect(self, known: Mapping[str, Cost], lanes: Lanes) -> None:
+        """Called before ``start``: what is known of the costs of fleets, and how they are trained side by side."""
+        self._known, self._lanes = dict(known), lanes
+
     def start(self, fleets: list[FleetSpec], resumed: dict[str, int]) -> None:
         """Called once, with what is to be computed; fleets in ``resumed`` go on after so many run-steps."""
         self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
         self.steps = sum(fleet.steps for fleet in fleets)
         self._ahead = dict(resumed)
         self.steps_done = self._resumed = sum(self._ahead.values())
-        self._began = time.perf_counter()
+        self._began = self.now()
+        self._forecast = Forecast(fleets, resumed, self._began, self._known, self._lanes)
         self.safely(self.show)
 
     def safely(self, display: Callable[..., None], *words: str) -> None:
@@ -58,14 +75,24 @@ class Progress:
     def news(self, fleet: FleetSpec, done: int) -> None:
         """Called at the records of a fleet in training: ``done`` run-steps of it are behind."""
         self._ahead[fleet.fleet_id] = done
+        with self._lock:
+            self._forecast.news(fleet, done, self.now())
         if self.beacon:
             self.beacon.trains(fleet)
         self.steps_done = self._done + sum(self._ahead.values())
         self.safely(self.show, fleet.label)
 
+    def elsewhere(self, fleet: FleetSpec) -> None:
+        """Called when another process turns out to train a fleet."""
+        with self._lock:
+            self._forecast.elsewhere(fleet, self.now())
+
     def fleet_ends(self, fleet: FleetSpec, failure: str | None = None) -> None:
         """Called after a fleet was stored or failed."""
         self._done += fleet.steps
+        with self._lock:
+            self._forecast.ended(fleet, self.now(), failed=failure is not None)
+            self._shown = (float("-inf"), None)
         self._ahead.pop(fleet.fleet_id, None)
         if self.beacon:
             self.beacon.ended(fleet)
@@ -81,12 +108,17 @@ class Progress:
     @property
     def speed(self) -> float:
         """Run-steps per second so far."""
-        return (self.steps_done - self._resumed) / max(time.perf_counter() - self._began, 1e-9)
+        return (self.steps_done - self._resumed) / max(self.now() - self._began, 1e-9)
 
     @property
     def left(self) -> float | None:
-        """Seconds left at this speed; unknown at the beginning."""
-        return (self.steps - self.steps_done) / self.speed if self.speed > 0 else None
+        """Seconds left; unknown at the beginning."""
+        with self._lock:
+            now = self.now()
+            if now - self._shown[0] >= REFRESHED:
+                self._shown = now, self._forecast.left(now)
+            at, left = self._shown
+        return None if left is None else max(left - (now - at), 0.0)
 
     @property
     def line(self) -> str:
@@ -95,8 +127,11 @@ class Progress:
 
     @property
     def time_left(self) -> str:
-        """The time left, if it is known."""
-        return "" if self.left is None else f"{clock(self.left)} left"
+        """The time left, if it is known; in the end the time it took."""
+        if self.fleets_done >= self.fleets:
+            return f"took {clock(self.now() - self._began)}"
+        left = self.left
+        return "" if left is None else f"{clock(max(left, 1.0))} left"
 
     @property
     def counts(self) -> str:
@@ -122,7 +157,7 @@ class Lines(Progress):
 
     def show(self, label: str | None = None) -> None:
         """Print a line if the last one is old enough, and at the end."""
-        now = time.perf_counter()
+        now = self.now()
         if self.fleets and (now - self._last >= self.every or self.fleets_done == self.fleets):
             self._last = now
             self.say(self.line)
@@ -152,7 +187,7 @@ class Live(Progress):
             console=console or Console(stderr=True),
             expand=True,
         )
-        self._task = self._bar.add_task("", total=None, line="", left="")
+        self._task = self._bar.add_task("", total=None, line="", left=_TimeLeft(self))
 
     def __enter__(self) -> Progress:
         self.safely(self._bar.start)
@@ -168,13 +203,21 @@ class Live(Progress):
         total = max(self.steps, 1)
         done = self.steps_done if self.steps else total
         fleet = escape(label or "")
-        self._bar.update(
-            self._task, total=total, completed=done, description=fleet, line=self.counts, left=self.time_left
-        )
+        self._bar.update(self._task, total=total, completed=done, description=fleet, line=self.counts)
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         self._bar.console.print(text, markup=False, highlight=False)
+
+
+class _TimeLeft:
+    """The time left whenever the bar is drawn, also when there have been no news for a while."""
+
+    def __init__(self, live: Progress) -> None:
+        self.live = live
+
+    def __format__(self, how: str) -> str:
+        return self.live.time_left if self.live.fleets else ""
 
 
 def for_terminal() -> Progress:

@@ -15,6 +15,7 @@ from puarena.bench.device import choose_device
 from puarena.bench.display import progress_of
 from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, Trouble, trouble_of
+from puarena.bench.forecast import costs
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
 from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
@@ -132,6 +133,7 @@ def run(
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
         fleets = [*resumed, *as_planned([run for run in missing if run.run_id not in in_resumed], planned.runs)]
         executor = executors.choose(device, workers, fleets, engine, replace(wishes, stop=stop))
+        live.expect(costs(plan, fleets), executor.lanes(fleets))
         live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
         for fleet, done in resumed.items():
             say(f"{fleet.label} goes on after {done / fleet.steps:.0%} of its steps")
@@ -146,6 +148,7 @@ def run(
                 for ended in executor.train(fleets, job, news):
                     if isinstance(ended.error, Elsewhere):
                         shared.append(ended.fleet)
+                        live.elsewhere(ended.fleet)
                     else:
                         _note(store, ended, outcome, live)
                     stop.check()

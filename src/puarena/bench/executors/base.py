@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from puarena.bench.forecast import Lanes
 from puarena.bench.stop import Stop
 from puarena.errors import unknown
 
@@ -98,6 +99,10 @@ class Executor(ABC):
     def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
         """How long these fleets take together, from the ``seconds`` each of them takes alone."""
         return sum(seconds)
+
+    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
+        """How it trains fleets side by side, as far as it can tell beforehand."""
+        return Lanes()
 
 
 def advance(work: Work, fleet: FleetSpec, news: News) -> Ended | None:

@@ -8,6 +8,7 @@ from puarena.bench.executors.base import Ended, Executor, How, News
 from puarena.bench.executors.pool import Pool
 from puarena.bench.executors.processes import finish
 from puarena.bench.executors.streams import OVERLAP, STREAMS, Streams
+from puarena.bench.forecast import Lanes
 from puarena.bench.plan import FleetSpec
 from puarena.bench.shared_memory import SharedDatasets
 from puarena.bench.work import Job
@@ -54,6 +55,10 @@ class GPUs(Executor):
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Where GPUs are named, or a fleet may have to be ended from outside."""
         return 3 * (how.gpus is not None or (how.fleet_timeout is not None and len(fleets) > 0))
+
+    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
+        """All that are in flight share the GPUs."""
+        return Lanes(max(min(len(named(self.how.gpus, present())), len(fleets)), 1), shared=True)
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Deal fleets to the GPUs, the longest first."""

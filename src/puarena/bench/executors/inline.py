@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from puarena.bench.executors.base import Ended, Executor, How, News, advance
+from puarena.bench.forecast import Lanes
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job
 
@@ -21,6 +22,10 @@ class Inline(Executor):
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Where nothing else pays."""
         return 1
+
+    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
+        """One after the other."""
+        return Lanes(1)
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Train fleets in their order; small products gain little from a second thread, and lose much to it on a busy

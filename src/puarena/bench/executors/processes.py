@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from puarena.bench.executors.base import Ended, Executor, How, News
 from puarena.bench.executors.inline import Inline
 from puarena.bench.executors.pool import Pool
+from puarena.bench.forecast import Lanes
 from puarena.bench.plan import FleetSpec
 from puarena.bench.shared_memory import SharedDatasets
 from puarena.bench.work import Job
@@ -52,6 +53,10 @@ class Processes(Executor):
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Where it is worth starting more than one, or a fleet may have to be ended from outside."""
         return 2 * (side_by_side(how.workers, fleets) > 1 or (how.fleet_timeout is not None and len(fleets) > 0))
+
+    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
+        """A lane for every process."""
+        return Lanes(side_by_side(self.workers, fleets))
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Train fleets, the longest first; every process prepares the job once."""

@@ -10,6 +10,7 @@ import torch
 
 from puarena.bench.executors.base import Ended, Executor, How, News, advance, longest_first
 from puarena.bench.failures import Broken
+from puarena.bench.forecast import Lanes
 from puarena.bench.plan import FleetSpec
 from puarena.bench.work import Job, Work
 
@@ -38,6 +39,10 @@ class Streams(Executor):
     def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
         """Always: with one worker it is one fleet after the other."""
         return 2
+
+    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
+        """All that are in flight share one device."""
+        return Lanes(1, shared=True)
 
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Train fleets that leave room for others, then those that fill the device on their own."""
