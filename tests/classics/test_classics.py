@@ -50,6 +50,22 @@ def test_learns(name):
     np.testing.assert_allclose(model.predict_proba(new).sum(1), 1)
 
 
+class Remembers(DecisionTreeClassifier):
+    def fit(self, X, y, sample_weight=None):
+        self.rows_ = X[y == 0]
+        return super().fit(X, y)
+
+
+def test_bags_are_drawn_as_ever():
+    """The rows of a bag, then the seed of its tree, bag by bag: another order would give other numbers."""
+    x, y, _ = mixture(200)
+    model = BaggingPUClassifier(Remembers(), n_estimators=3, random_state=7).fit(x, y)
+    rng, unlabeled = np.random.RandomState(7), np.flatnonzero(y == 0)
+    for tree in model.estimators_:
+        np.testing.assert_array_equal(tree.rows_, x[rng.choice(unlabeled, y.sum())])
+        assert tree.random_state == rng.randint(2**31 - 1)
+
+
 @pytest.mark.parametrize("y_of", [lambda y: y.astype(bool), lambda y: 2 * y - 1])
 def test_labels(y_of):
     x, y, _ = mixture(300)

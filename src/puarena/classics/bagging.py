@@ -44,9 +44,9 @@ class BaggingPUClassifier(PUWrapper):
         positive, negative = np.flatnonzero(labels.positive), np.flatnonzero(labels.negative)
         unlabeled = np.flatnonzero(labels.unlabeled)
         size = self.sample_size or len(positive)
-        bags = [(self._fresh(rng), rng.choice(unlabeled, size)) for _ in range(self.n_estimators)]
+        bags = [(rng.choice(unlabeled, size), self._fresh(rng)) for _ in range(self.n_estimators)]  # in this order
 
-        def member(model: Any, drawn: Index) -> tuple[Any, Index, Floats]:
+        def member(drawn: Index, model: Any) -> tuple[Any, Index, Floats]:
             index = np.concatenate([positive, negative, drawn])
             own = None if weight is None else weight[index]
             fit_weighted(model, rows(X, index), (np.arange(len(index)) < len(positive)).astype(int), own)
