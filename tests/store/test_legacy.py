@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from puarena import report
+from puarena.cli import app
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA
 from puarena.store import COLUMNS, Folder, open_store
@@ -64,6 +67,26 @@ def test_the_table_is_the_one_that_0_1_0_made(name: str, tmp_path: Path) -> None
     columns = [*keys, "mean", "error", "std_population", "std_sample", "n", "best"]
     mine, theirs = (t[columns].sort_values(keys, ignore_index=True) for t in (mine, theirs))
     pd.testing.assert_frame_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        ("stats definition", "won-tied-lost"),
+        ("report definition --html page.html", "pn-oracle (prior by bbe)"),
+        ("merge definition released --out both", "different protocols (profile: definition and released)"),
+        ("merge definition copy --out both", "20 were in several, the same within 1e-06"),
+        ("export definition --out small.parquet", "20 runs, 20 of 20 records"),
+        ("compare definition", "published are cifar10, imagenette, letter, usps, and the results are of digits"),
+        ("report definition --criterion pa-ipw", "no PA-IPW (no column 'val_pa_ipw')"),
+        ("status definition --json", '"done": 20, "diverged": 0, "failed": 0'),
+    ],
+)
+def test_every_command_reads_it(command: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, source in (("definition", "definition"), ("copy", "definition"), ("released", "released")):
+        shutil.copytree(OLD / source, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert words in " ".join(CliRunner().invoke(app, command.split()).output.split())
 
 
 def test_nothing_is_added_to_it() -> None:
