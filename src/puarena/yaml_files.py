@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Hashable
 from pathlib import Path
@@ -11,6 +12,7 @@ import yaml
 
 from puarena.errors import UserError
 
+MERGED, FLOAT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:float"
 DEPTH, NODES, BYTES = 20, 20_000, 1 << 20  # more than any honest file has
 
 
@@ -20,11 +22,17 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys: set[Hashable] = set()
         for key_node, _ in node.value:
+            if key_node.tag == MERGED:
+                continue
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in keys:
                 raise UserError(f"the key '{key}' stands there twice (line {key_node.start_mark.line + 1})")
             keys.add(key if isinstance(key, Hashable) else repr(key))
         return super().construct_mapping(node, deep)
+
+
+# PyYAML takes 1e-3 and 5E6 for text, as they have no point or sign; everybody means numbers.
+_Loader.add_implicit_resolver(FLOAT, re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789"))
 
 
 def read_yaml(path: str | Path, kind: str = "file") -> dict[str, Any]:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import puarena
-from puarena.cli import app
+from bad_inputs import call, refused
 from puarena.errors import UserError
 
 TINY = ["--algorithms", "nnpu", "--splits", "1", "--steps", "20", "--cases", "1"]
@@ -102,10 +101,6 @@ NUMBERS = {  # options of an experiment, and values that nobody can have meant
 }  # fmt: skip
 
 
-def call(*args: object):
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with files that are wrong in many ways, and a good table."""
@@ -131,22 +126,6 @@ def results(tmp_path_factory):
     out = tmp_path_factory.mktemp("bad") / "results"
     assert call("run", "demo", *TINY, "--out", out, "--device", "cpu").exit_code == 0
     return out
-
-
-def refused(folder: Path, *args: object) -> str:
-    """The sentence of a command that must refuse, having written nothing."""
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
-    result = call(*args)
-    assert result.exit_code == 2, (args, result.output, result.exception)
-    assert isinstance(result.exception, (SystemExit, type(None))), args
-    assert "Traceback" not in result.output
-    assert len(result.stderr) < 1500, args
-    usage = result.stderr.startswith("Usage:")
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
-    assert usage or (len(lines) == 1 and lines[0].startswith("error: ")), result.stderr
-    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
-    assert after == before, f"{args} left something behind"
-    return result.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])

@@ -168,6 +168,9 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
                 for run in _runs_of(spec, problem, algorithm, network):
                     runs.setdefault(run.run_id, run)
     notes = list(dict.fromkeys(lacking))
+    unused = [name for name in spec.hyper if name != EVERY and name not in spec.algorithms]
+    if unused:
+        notes.append(f"hyper has values for {enumerated(unused)}, which this does not run")
     for kept in dict.fromkeys(tables.values()):
         having = [name for name in tables if tables[name] == kept]
         keep = "keep" if len(having) > 1 else "keeps"

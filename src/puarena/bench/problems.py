@@ -63,6 +63,18 @@ class ProblemSpec(BaseModel):
     def _one_is_a_list(cls, value: Any) -> Any:
         return listed(value)
 
+    @field_validator(*PROBLEM_LISTS)
+    @classmethod
+    def _some(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not values:
+            raise ValueError("it is an empty list; give at least one value, or leave the key away")
+        return values
+
+    @field_validator("cases", "rates", "priors", "labeled", "unlabeled", mode="before")
+    @classmethod
+    def _no_truth_value(cls, value: Any) -> Any:
+        return refuse_truth(value)
+
     @field_validator("dataset")
     @classmethod
     def _path(cls, value: str) -> str:
@@ -88,6 +100,14 @@ class ProblemSpec(BaseModel):
                 name = {"rates": "positive rate", "priors": "class prior"}[info.field_name]
                 raise ValueError(f"a {name} lies strictly between 0 and 1, and {value:g} does not")
         return values
+
+
+def refuse_truth(value: Any) -> Any:
+    """The value, which YAML must not have read as true or false: these would count as 1 and 0."""
+    for item in listed(value):
+        if isinstance(item, bool):
+            raise ValueError(f"it must be a number, and {str(item).lower()} was given")
+    return value
 
 
 def is_path(dataset: str) -> bool:

@@ -17,13 +17,14 @@ from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, Trouble, trouble_of
 from puarena.bench.forecast import costs
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
+from puarena.bench.problems import PROBLEM_LISTS
 from puarena.bench.progress import Progress
 from puarena.bench.resume import EVERY, StateFolder, interrupted_fleets
 from puarena.bench.sources import DataSource
 from puarena.bench.spec import Spec
 from puarena.bench.stop import Stop, Stopped
 from puarena.bench.work import Job
-from puarena.errors import UserError
+from puarena.errors import UserError, unknown
 from puarena.notebook import html_table
 from puarena.store import Folder
 from puarena.store.planned import Planned
@@ -82,7 +83,7 @@ def run(
     retry_failed: bool = False,
     seconds: float | None = None,
     only: Callable[[RunSpec], bool] | None = None,
-    **how: Any,
+    **options: Any,
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
@@ -91,10 +92,12 @@ def run(
     ``data`` is a folder that already has the datasets' files; ``fleet_size`` caps the runs of one fleet, once for a
     folder; ``workers`` is the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every
     ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
-    ``engine`` names an executor (None: what pays on the device) and ``how`` is what else executors may be told
-    (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of the missing runs ``only``
-    some can be wanted; the others stay missing. ``progress``: True shows it on stderr, in a notebook below the cell;
-    False shows nothing; an object of a subclass of :class:`~puarena.bench.progress.Progress` is told what happens.
+    ``engine`` names an executor (None: what pays on the device). ``options`` change the experiment as the command
+    line's do (``steps=100, algorithms=["nnpu"], rates=0.2``: what :meth:`Spec.override` takes), or are what else
+    executors may be told (:class:`~puarena.bench.executors.base.How`). After ``seconds`` it stops in good order. Of
+    the missing runs ``only`` some can be wanted; the others stay missing. ``progress``: True shows it on stderr, in a
+    notebook below the cell; False shows nothing; an object of a subclass of
+    :class:`~puarena.bench.progress.Progress` is told what happens.
 
     The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
     failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for
@@ -102,13 +105,11 @@ def run(
     """
     if not isinstance(out, (str, Path)) or not str(out):
         raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
-    wishes = How.of(**how)
+    _check_limits(checkpoint_every, fleet_size, seconds=seconds, fleet_timeout=options.get("fleet_timeout"))
+    changes, wishes = _told(options)
     device = choose_device(device, executors.train_elsewhere(engine, wishes))
-    if workers is not None and workers < 1:
-        raise UserError(f"workers is {workers}; give 1 or more, or nothing for what pays")
-    if not checkpoint_every >= 0:
-        raise UserError(f"states are to be kept every {checkpoint_every} seconds; give 0 or more")
-    plan = make_plan(suites.load(spec), data)
+    plan = make_plan(suites.load(spec).override(**changes), data)
+    executors.choose(device, workers, group(plan.runs, fleet_size, device), engine, wishes)  # refuses before it writes
     source = DataSource(plan, data)
     source.check()
     revisions = source.revisions()
@@ -162,6 +163,29 @@ def run(
         stored = store.done_runs()
         interrupted_fleets(store, [run for run in undone if run.run_id not in stored], states, say=lambda text: None)
     return outcome
+
+
+def _check_limits(every: float, fleet_size: int | None, **times: float | None) -> None:
+    """Refuse times and sizes that are none."""
+    if not isinstance(every, (int, float)) or not every >= 0:
+        raise UserError(f"states are to be kept every {every} seconds; give 0 or more")
+    if fleet_size is not None and (type(fleet_size) is not int or fleet_size < 1):
+        raise UserError(f"fleet_size is {fleet_size!r}; give 1 or more")
+    for name, value in times.items():
+        if value is not None and (not isinstance(value, (int, float)) or not value > 0):
+            raise UserError(f"{name} is {value!r}; give a number of seconds above 0")
+
+
+def _told(options: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
+    """Options of :func:`run` apart: what changes the spec, and what executors are told."""
+    changes = {*Spec.model_fields, *PROBLEM_LISTS, "datasets"} - {"problems"}
+    for name in options:
+        if name not in {*changes, *How.options()}:
+            raise unknown("option of run", name, {*changes, *How.options()})
+    return (
+        {name: value for name, value in options.items() if name in changes and value is not None},
+        How.of(**{name: value for name, value in options.items() if name not in changes}),
+    )
 
 
 def _grouping(store: Folder, plan: Plan, limit: int | None, device: str) -> Planned:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from puarena.bench.problems import PROBLEM_LISTS, ProblemSpec, is_path, listed, with_datasets, with_values
+from puarena.bench.problems import PROBLEM_LISTS, ProblemSpec, is_path, listed, refuse_truth, with_datasets, with_values
 from puarena.bench.profiles import PROFILES
 from puarena.bench.values import OPTIMISER, TRUE_PRIOR, check_hyper, source_of_prior, wrong_kind, wrong_optimiser
 from puarena.bench.words import counted, enumerated
@@ -24,6 +24,7 @@ from puarena.yaml_files import read_yaml
 ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec
 ALL_KNOWN = "all-known"  # every registered method in the form of its definition, classics included
 EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
+MOST_STEPS = 10**9  # months on any machine
 FULL_PRECISION: Final = "float32"
 PROTOCOL: Final = "protocol"  # the same optimiser for all
 
@@ -43,8 +44,12 @@ class Spec(BaseModel):
     draws: Literal["shared", "per-split"] | None = Field(
         default=None, description="are configurations shared by all splits? null = as the profile has it"
     )
-    steps: int = Field(default=20_000, ge=1, description="training steps of the algorithm's own objective")
-    warmup: int = Field(default=2_000, ge=0, description="steps of a first stage, on top, for algorithms that have one")
+    steps: int = Field(
+        default=20_000, ge=1, le=MOST_STEPS, description="training steps of the algorithm's own objective"
+    )
+    warmup: int = Field(
+        default=2_000, ge=0, le=MOST_STEPS, description="steps of a first stage, on top, for algorithms that have one"
+    )
     record_every: int = Field(default=100, ge=1, description="steps between two records of the curves")
     seed: int = Field(default=0, description="changes every random choice of training, not the data")
     network: str | None = Field(default=None, description="network; null = the one that goes with the dataset")
@@ -78,9 +83,7 @@ class Spec(BaseModel):
     @field_validator("splits", "configs", "steps", "warmup", "record_every", "seed", mode="before")
     @classmethod
     def _no_truth_value(cls, value: Any) -> Any:
-        if isinstance(value, bool):
-            raise ValueError(f"it must be a whole number, and {str(value).lower()} was given")
-        return value
+        return refuse_truth(value)
 
     @field_validator("plugins")
     @classmethod
@@ -171,14 +174,16 @@ class Spec(BaseModel):
                     given = [ways.get(value).code for value in given]
                 problems = with_values(problems, field, tuple(given))
         changes = {key: value for key, value in values.items() if value is not None}
-        added = [str(plugin) for plugin in plugins]
+        added = [str(plugin) for plugin in listed(plugins)]
         if algorithms is not None:
             changes["algorithms"] = tuple(listed(algorithms))
         elif added and not {ALL, ALL_KNOWN} & set(self.algorithms):
             changes["algorithms"] = (*self.algorithms, *plugin_names(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
-        changed = Spec(**{**self.model_dump(), "problems": [problem.model_dump() for problem in problems], **changes})
+        changed = Spec(
+            **{**self.model_dump(), "problems": [problem.model_dump(warnings=False) for problem in problems], **changes}
+        )
         if changed == self or {"title", "description"} & changes.keys():
             return changed
         return changed.model_copy(update={"title": "", "description": changed.summary()})  # its words were the suite's
@@ -285,6 +290,10 @@ def _sentence(error: ValidationError) -> str:
         return f"the key {where} is missing"
     if first["type"] == "literal_error":
         return f"{where} is '{first['input']}'; choose one of: {', '.join(_literals(fields[key].annotation))}"
+    if first["type"] == "too_short":
+        return f"{where}: it is empty; give at least one value, or leave the key away"
+    if first["type"] == "model_type":
+        return f"{where}: a problem is keys and values such as {{dataset: digits}}, and {first['input']!r} was given"
     if first["type"] == "value_error":
         return f"{where}: {first['ctx']['error']}"
     return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, and {first['input']!r} was given"

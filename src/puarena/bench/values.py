@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,10 @@ OPTIMISER = ("lr", "batch_size", "momentum")  # what `hyper` may fix besides an 
 
 def source_of_prior(text: str) -> str:
     """``true``, or ``estimate:METHOD``; ``estimate`` alone, or a method alone, mean the same as everywhere else."""
-    from puarena.priors import METHODS, estimate_prior
+    from puarena.priors import METHODS, method_named
 
-    usual = inspect.signature(estimate_prior).parameters["method"].default
     plain = text.strip().lower()
-    method = usual if plain in ("estimate", ESTIMATE) else plain
+    method = method_named(plain) if plain else ""
     name = f"{ESTIMATE}{method}" if method in METHODS else plain
     known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
     if name not in known:

@@ -18,10 +18,18 @@ from puarena.without_torch import TRAINING, needs
 
 
 class _Commands(TyperGroup):
-    """Turns a UserError of any command into one sentence and exit code 2."""
+    """Turns a UserError of any command into one sentence and exit code 2; refuses empty words."""
+
+    _empty = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._empty = _empty_word(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            if self._empty:
+                raise UserError(self._empty)
             return super().invoke(ctx)
         except UserError as error:
             sentence = str(error)
@@ -39,11 +47,23 @@ class _Commands(TyperGroup):
         raise typer.Exit(2)
 
 
+def _empty_word(args: list[str]) -> str:
+    """What to say of an empty argument: an empty path would mean the present folder."""
+    for before, word in zip(["", *args], args, strict=False):
+        option, equals, value = word.partition("=")
+        named = option if option.startswith("--") and equals else before if before.startswith("-") else ""
+        if not word or (word.startswith("--") and equals and not value):
+            what = f"{named} is empty" if named else "an argument is empty"
+            return f"{what}; give it a value, or leave it away (is a variable of the shell not set?)"
+    return ""
+
+
 app = typer.Typer(
     cls=_Commands,
     help="An honest arena for positive-unlabeled learning.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -31,7 +31,7 @@ def bias_show(
     case: Annotated[int, typer.Option(metavar="N", help="positive-class case")] = 1,
     setting: Annotated[str, typer.Option(metavar="S", help="one-sample or two-sample")] = "one-sample",
     rate: Annotated[float, typer.Option(metavar="R", help="positive rate")] = 0.3,
-    split: Annotated[int, typer.Option(metavar="N", help="which draw")] = 0,
+    split: Annotated[int, typer.Option(metavar="N", min=0, help="which draw")] = 0,
     data: opt.Data = None,
     as_json: opt.AsJson = False,
 ) -> None:

@@ -16,7 +16,7 @@ def publish(
     name: Annotated[str | None, typer.Option(metavar="NAME", help="default: SUITE-PROFILE")] = None,
     commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
     machine: Annotated[str, typer.Option(metavar="TEXT", help="the machine that ran it")] = "",
-    wall: Annotated[float | None, typer.Option(metavar="SECONDS", help="how long it took")] = None,
+    wall: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="how long it took")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="accept incomplete results; what is missing is named")
     ] = False,

@@ -126,6 +126,8 @@ def plan(
     from puarena.bench.plan import make_plan
     from puarena.bench.progress import in_words
 
+    if gpus is not None and not (gpus.isdecimal() and int(gpus)):
+        raise UserError(f"--gpus is '{gpus}'; for a plan give how many there are, 1 or more")
     plan = make_plan(experiment.spec())
     summary = summarise(plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet)
     say_notes(plan.notes)

@@ -16,6 +16,7 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 
 T = TypeVar("T")
+OWN_FILES = ("spec.json", "planned.parquet", "shards", "failures", "progress", "claims")  # of a results folder
 
 
 def check_folder(out: Path) -> None:
@@ -27,14 +28,29 @@ def check_folder(out: Path) -> None:
         raise UserError(f"--out is '{out}', and nothing can be written in '{place}'; give another folder")
 
 
-def check_files(*files: Path | None) -> None:
-    """Refuse two outputs into one file: the second would replace the first."""
+def check_files(*files: Path | None, source: Path | None = None) -> None:
+    """Refuse, before anything is computed, outputs that cannot be written or would replace each other or results."""
     seen: set[Path] = set()
-    for file in files:
-        if file is not None and file.resolve() in seen:
+    for file in filter(None, files):
+        place = file.resolve()
+        if place in seen:
             raise UserError(f"two outputs would go into '{file}'; give each a file of its own")
-        if file is not None:
-            seen.add(file.resolve())
+        seen.add(place)
+        if file.is_dir():
+            raise UserError(f"'{file}' is a folder; give the name of a file to write")
+        above = next(folder for folder in place.parents if folder.exists())
+        if not above.is_dir():
+            raise UserError(f"'{file}' cannot be written: '{above}' is a file and no folder")
+        own = source is not None and (place == source.resolve() or _part_of_results(place, source.resolve()))
+        if own:
+            raise UserError(f"'{file}' belongs to the results themselves and would be lost; give another file")
+
+
+def _part_of_results(file: Path, folder: Path) -> bool:
+    """Is this one of the files that a results folder consists of?"""
+    if not (folder / "spec.json").is_file() or folder not in file.parents:
+        return False
+    return file.relative_to(folder).parts[0] in OWN_FILES
 
 
 Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
@@ -64,7 +80,9 @@ Engine = Annotated[
 GPUCount = Annotated[str | None, typer.Option("--gpus", metavar="N", help="as if there were so many GPUs")]
 GPUsPerFleet = Annotated[float | None, typer.Option(metavar="F", min=0, help="share of a GPU for a fleet")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="also try again what failed before")]
-For = Annotated[str | None, typer.Option("--for", metavar="2h", help="stop after this time, with everything saved")]
+For = Annotated[
+    str | None, typer.Option("--for", "--seconds", metavar="2h", help="stop after this time, with everything saved")
+]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[

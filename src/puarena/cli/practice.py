@@ -33,9 +33,14 @@ def fit(
     drop: tables.Drop = None,
     selection: Annotated[str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")] = "pa",
     threshold: Annotated[str, typer.Option(metavar="model|pa", help="where to cut")] = "model",
-    search: Annotated[int, typer.Option(metavar="N", help="try N configurations of a network, keep the best")] = 1,
+    search: Annotated[
+        int,
+        typer.Option("--search", "--n-iter", metavar="N", help="try N configurations of a network, keep the best"),
+    ] = 1,
     steps: Annotated[int, typer.Option(metavar="N", help="training steps of a named algorithm")] = 2000,
-    seed: Annotated[int, typer.Option(metavar="N", help="decides the held-out rows and the training")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", "--random-state", metavar="N", help="decides the held-out rows and the training")
+    ] = 0,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
 ) -> None:
@@ -43,15 +48,19 @@ def fit(
     import warnings
 
     from puarena.bench.device import choose_device
+    from puarena.data import labelling
 
     if search < 1 or steps < 1:
         raise UserError(f"--search is {search} and --steps {steps}; both are whole numbers of 1 or more")
+    if seed < 0:
+        raise UserError(f"--seed is {seed}; give 0 or more")
     choose_device(device)
+    setting = labelling.get(setting).title
     opt.check_folder(out)
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
     marks = tables.read_marks(frame, data, label, positive, negative)
-    from puarena import plugins
+    from puarena import catalogue, plugins
     from puarena.practice.estimator import PUClassifier
     from puarena.practice.portfolio import summary
     from puarena.practice.scar import warning
@@ -60,6 +69,8 @@ def fit(
 
     for path in plugin or ():
         plugins.load(path)
+    if search > 1 and algorithm != "auto" and catalogue.get(algorithm).fits:
+        raise UserError(f"'{algorithm}' is fitted at once and has nothing to search; leave --search away")
     clf = PUClassifier(
         algorithm, prior=_prior(prior), setting=setting, selection=selection, threshold=threshold, steps=steps,
         random_state=seed, device=device,
@@ -117,6 +128,7 @@ def predict(
         raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
     if out.resolve() == data.resolve():
         raise UserError(f"--out is the table itself, '{data}', which would be lost; give another file")
+    opt.check_files(out)
     frame = tables.read_table(data)
     import pandas as pd
 
@@ -149,21 +161,21 @@ def _prior(text: str) -> float | str:
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
     from puarena.data.frames import suffix
-    from puarena.files import plain_cell
+    from puarena.files import plain_cell, reason, write_file, written_aside
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if suffix(file) == "csv":
             text = [name for name in frame.columns if frame[name].dtype == object or frame[name].dtype == "string"]
             guarded = frame.assign(**{name: frame[name].map(plain_cell, na_action="ignore") for name in text})
-            guarded.rename(columns=plain_cell).to_csv(file, index=False)
+            write_file(file, guarded.rename(columns=plain_cell).to_csv(index=False))
             return
         import duckdb
 
-        with duckdb.connect() as connection:
-            connection.from_df(frame).write_parquet(str(file))
+        with written_aside(file.resolve()) as temp, duckdb.connect() as connection:
+            connection.from_df(frame).write_parquet(str(temp))
     except OSError as error:
-        raise UserError(f"'{file}' cannot be written: {error}") from None
+        raise UserError(f"'{file}' cannot be written ({reason(error)})") from None
 
 
 @practice_app.command("bench")
@@ -187,6 +199,9 @@ def bench(
     from puarena.data.tables import available
     from puarena.practice import comparison
 
+    if out is not None and out.suffix.lower() != ".csv":
+        raise UserError(f"--out is '{out}', and the results are a table of text; give a name that ends in .csv")
+    opt.check_files(out)
     chosen = many(names, "tables", str) or available(chosen_on=False)
     lines = []
     wanted = many(methods, "methods", str), many(labelings, "labelings", str) or comparison.LABELINGS

@@ -28,22 +28,28 @@ def estimate(
     drop: tables.Drop = None,
     method: Annotated[str, typer.Option(metavar="NAME|all", help="how to estimate it")] = DEFAULT,
     compare: Annotated[bool, typer.Option("--compare", help="run other methods too and warn if they disagree")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="of folds and resamples")] = 0,
+    seed: Annotated[int, typer.Option("--seed", "--random-state", metavar="N", help="of folds and resamples")] = 0,
     as_json: opt.AsJson = False,
 ) -> None:
     """Estimate the class prior of a table of positives and unlabeled rows."""
     import warnings
 
-    from puarena.priors import METHODS, PriorWarning, estimate_prior
+    from puarena.data import labelling
+    from puarena.data.encoding import TableWarning
+    from puarena.priors import METHODS, PriorWarning, estimate_prior, method_named
 
-    if method not in METHODS and method != MANY:
+    if method_named(method) not in (*METHODS, MANY):
         raise unknown("method", method, [*METHODS, MANY])
+    setting = labelling.get(setting).title
+    if seed < 0:
+        raise UserError(f"--seed is {seed}; give 0 or more")
     frame = tables.read_table(table)
     x = tables.read_features(frame, table, label, features, drop)
     marks = tables.read_marks(frame, table, label, positive)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", PriorWarning)
+        for kind in (PriorWarning, TableWarning):
+            warnings.simplefilter("always", kind)
         try:
             answer = estimate_prior(x, marks == 1, setting, method, seed, compare=compare)
         except ValueError as error:
@@ -105,12 +111,12 @@ def bench(
         return
     shown = list(dict.fromkeys(at for line in errors for at in line["errors"]))
     head = "".join(f"{f'at {at}':>9}" for at in shown)
-    titles = f"{'dataset':<14}{'setting':<9}{'method':<12}{head}{'mean':>9}{'covered':>9}"
+    titles = f"{'dataset':<14}{'setting':<12}{'method':<12}{head}{'mean':>9}{'covered':>9}"
     typer.echo(f"{titles}   mean absolute error of the prior, at true priors (of real tables: label frequencies)")
     for line in errors:
         cells = "".join(f"{line['errors'][at]:>9.3f}" if at in line["errors"] else f"{'':>9}" for at in shown)
         covered = "" if line["covered"] is None else f"{line['covered']:.2f}"
-        words = f"{line['dataset']:<14}{line['setting']:<9}{line['method']:<12}"
+        words = f"{line['dataset']:<14}{line['setting']:<12}{line['method']:<12}"
         typer.echo(f"{words}{cells}{line['mean']:>9.3f}{covered:>9}")
 
 

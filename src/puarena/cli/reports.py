@@ -36,7 +36,7 @@ def report(
 
     With --plugin the page describes algorithms of your own in their own words.
     """
-    opt.check_files(markdown, latex, csv, html)
+    opt.check_files(markdown, latex, csv, html, source=folder)
     from puarena import report as reports
     from puarena.report.table import keep
 
@@ -108,7 +108,8 @@ def compare(
     criterion: opt.Criteria = None,
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
-    opt.check_files(published, markdown, csv)
+    opt.check_files(markdown, csv, source=folder)
+    opt.check_files(markdown, csv, source=published)
     from puarena.report import compare as comparing
     from puarena.report.agreement import agreement
 
@@ -152,6 +153,7 @@ def export(
     """Make a small summary that can be published and is read like a results folder."""
     if out.suffix.lower() != ".parquet":
         raise UserError(f"a summary is a Parquet file, and --out is '{out}'; give a name that ends in .parquet")
+    opt.check_files(out, source=folder)
     from puarena.report.export import export as write
 
     counts = write(folder, out)

@@ -39,6 +39,12 @@ def speed(
     stacks = many(runs, "runs", int) or [1]
     if min(stacks) < 1:
         raise UserError(f"--runs has {min(stacks)}; a stack has 1 run or more")
+    widths = many(features, "features", int) or [16]
+    if min(widths) < 1 or batch_size < 1:
+        raise UserError(f"--features is {features} and --batch-size {batch_size}; both take whole numbers of 1 or more")
+    if not 0 < seconds < 3600:
+        raise UserError(f"--seconds is {seconds:g}; give more than 0 and less than an hour")
+    opt.check_files(out)
     if network is None and precision is not None:
         raise UserError(f"--precision is '{precision}', and the perceptron has no choice; give --network")
     if network is not None and (algorithms or against or out):
@@ -51,7 +57,7 @@ def speed(
         known.get(name)
     measurements = room.measure(
         names,
-        many(features, "features", int) or [16],
+        widths,
         stacks,
         batch_size,
         choose_device(device),

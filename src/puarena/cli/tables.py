@@ -17,7 +17,10 @@ KINDS = ("csv", "parquet")
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")]
 Label = Annotated[str, typer.Option(metavar="COLUMN", help="column that says which rows are labeled positives")]
 Positive = Annotated[
-    str | None, typer.Option(metavar="VALUE", help="the label of labeled positives; everything else is unlabeled")
+    str | None,
+    typer.Option(
+        "--positive", "--positive-label", metavar="VALUE", help="the label of labeled positives; all else is unlabeled"
+    ),
 ]
 Negative = Annotated[str | None, typer.Option(metavar="VALUE", help="the label of known negatives, if there are some")]
 Features = Annotated[str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")]
@@ -29,6 +32,8 @@ def read_table(file: Path) -> pd.DataFrame:
     """The table of a file."""
     from puarena.data.frames import read_frame, suffix
 
+    if file.is_dir():
+        raise UserError(f"'{file}' is a folder; give a .csv or .parquet file")
     if not file.is_file():
         raise UserError(f"the file '{file}' does not exist")
     if suffix(file) not in KINDS:
@@ -43,6 +48,8 @@ def read_table(file: Path) -> pd.DataFrame:
 def known(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
     """The names, all of which must be columns."""
     for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the column '{name}' is named twice")
         if name not in frame.columns:
             raise UserError(f"{file}: there is no column '{name}'{nearest(name, list(frame.columns))}")
     return names
@@ -80,6 +87,11 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
     shown = ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")
     if negative is None and WORDS[1] in set(texts) and WORDS[0] in (positive, *texts):
         negative = WORDS[1]
+    for option, value in (("positive", positive), ("negative", negative)):
+        if value is not None and plain(value) not in set(texts):
+            raise UserError(f"{file}: --{option} is '{value}', and column '{label}' has the values {shown}")
+    if positive is not None and negative is not None and plain(positive) == plain(negative):
+        raise UserError(f"--positive and --negative are both '{positive}'; a row cannot be both")
     if positive is not None:
         flags = texts == plain(positive)
     elif len(values) == 1 and column.isna().any():

@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
 DATES = "column '{}' holds dates or times; turn them into numbers (such as days since an event) or drop them."
 SEEN = 50  # values that are looked at to tell whether text is dates
+EMPTY = "a column without any value"
+LARGEST = 1e100  # the squares of larger numbers overflow
 FREQUENT = 30  # values of a category that get a column of their own
 DISTINCT = 0.9  # a text column with this share of different values is a name or a number of a row, no category
 
@@ -47,32 +49,36 @@ class TableEncoder:
 
     def fit(self, X: Any) -> TableEncoder:
         """Look at the columns; warn of those that are left out."""
-        self.columns, left_out = [], []
+        self.columns = []
+        left_out: list[str] = []
+        nothing: list[str] = []
         for name, values in _columns(X):
             if values.dtype.kind == "f":
                 missing = np.isnan(values)
-                median = float(np.median(values[~missing])) if not missing.all() else 0.0
-                self.columns.append(Column(name, median, bool(missing.any())))
+                if missing.all():
+                    nothing.append(f"'{name}'")
+                    self.columns.append(Column(name, values=()))
+                    continue
+                self.columns.append(Column(name, float(np.median(values[~missing])), bool(missing.any())))
                 continue
             counts = Counter(value for value in values if value is not None)
             names = sum(counts.values()) > FREQUENT and len(counts) >= DISTINCT * sum(counts.values())
             if names or not counts:
-                left_out.append(f"'{name}'")
+                (left_out if names else nothing).append(f"'{name}'")
             frequent = () if names else tuple(sorted(value for value, _ in counts.most_common(FREQUENT)))
             self.columns.append(Column(name, values=frequent))
-        if left_out:
-            warnings.warn(
-                f"text with a value of its own in almost every row is no feature; left out: {', '.join(left_out)}",
-                TableWarning,
-                stacklevel=4,
-            )
+        for names_, words in ((left_out, "text with a value of its own in almost every row"), (nothing, EMPTY)):
+            if names_:
+                said = f"{words} is no feature; left out: {', '.join(names_)}"
+                warnings.warn(said, TableWarning, stacklevel=4)
         if not any(c.values is None or c.values for c in self.columns):
             raise ValueError("no column of the table can be used as a feature.")
         return self
 
     def dense(self, X: Any) -> Floats:
         """Numbers without gaps, then indicators and columns of categories."""
-        if isinstance(X, np.ndarray) and not any(c.gaps for c in self.columns) and not np.isnan(X).any():
+        whole = isinstance(X, np.ndarray) and not any(c.gaps or c.values is not None for c in self.columns)
+        if whole and not np.isnan(X).any():
             return X.astype(np.float64, copy=False)
         parts: list[Floats] = []
         for column, (_, values) in zip(self.columns, self._same(X), strict=True):
@@ -87,7 +93,7 @@ class TableEncoder:
 
     def tree(self, X: Any) -> Floats:
         """One column for each, missing values as NaN."""
-        if isinstance(X, np.ndarray):
+        if isinstance(X, np.ndarray) and all(c.values is None for c in self.columns):
             return X.astype(np.float64, copy=False)
         parts: list[Floats] = []
         for column, (_, values) in zip(self.columns, self._same(X), strict=True):
@@ -118,6 +124,8 @@ class TableEncoder:
         """The columns of a table, of the kinds that were fitted."""
         table = _columns(X)
         for at, (column, (name, values)) in enumerate(zip(self.columns, table, strict=True)):
+            if column.values and values.dtype.kind == "f" and not any(map(_numeric, column.values)):
+                raise ValueError(f"column '{name}' was of text when the model was fitted, and now has numbers.")
             if column.values is not None and values.dtype.kind == "f":
                 table[at] = name, np.array([None if np.isnan(v) else f"{v:g}" for v in values], object)
             elif column.values is None and values.dtype.kind != "f":
@@ -144,8 +152,22 @@ def is_frame(X: Any) -> bool:
 def _columns(X: Any) -> list[tuple[str, Any]]:
     """Names and values: float64 with NaN for numbers and bools, objects (text or None) for the rest."""
     if not is_frame(X):
-        return [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
-    return [(str(name), _values(str(name), X[name])) for name in X.columns]
+        table = [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
+    else:
+        table = [(str(name), _values(str(name), X[name])) for name in X.columns]
+    for name, values in table:
+        if values.dtype.kind == "f" and (np.abs(values) > LARGEST).any():
+            raise ValueError(f"column '{name}' has numbers beyond {LARGEST:g}, too large to compute with.")
+    return table
+
+
+def _numeric(text: str) -> bool:
+    """Does this text look like a number?"""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _values(name: str, column: Any) -> Any:

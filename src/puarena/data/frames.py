@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import gzip
 import re
 import warnings
 from collections.abc import Iterable
@@ -46,12 +47,27 @@ def _read_csv(file: Path) -> pd.DataFrame:
     except UserError:
         raise
     except (Exception, RecursionError) as error:  # a damaged file can raise anything
-        raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}") from error
-    head = str(frame.columns[0])
-    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if len(frame.columns) == 1 and mark in head:
-            raise UserError(f"the columns of '{file}' are separated by {word}, not by commas; save it with commas")
+        _check_header(file)
+        hint = "; save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+        raise UserError(f"'{file}' cannot be read as CSV: {' '.join(str(error).split())}{hint}") from error
+    _check_header(file)
     return frame
+
+
+def _check_header(file: Path) -> None:
+    """Refuse other marks than commas, and a name that stands twice: the copy of a label would be a feature."""
+    opened = gzip.open if file.name.lower().endswith(".gz") else open
+    try:
+        with opened(file, "rt", encoding="utf-8-sig", newline="") as lines:
+            head = next(csv.reader(lines), [""])
+    except (OSError, ValueError, EOFError, csv.Error):  # whoever reads the table says what is wrong with it
+        return
+    for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(head) == 1 and mark in head[0]:
+            raise UserError(f"the columns of '{file}' are separated by {word}, not by commas; save it with commas")
+    for name in head:
+        if name.strip() and head.count(name) > 1:
+            raise UserError(f"'{file}' has two columns called '{name}' (is its first line a header?); rename one")
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

@@ -93,15 +93,15 @@ class TableInput(BaseEstimator):
                 )
             self.prior_interval_ = (float(self.prior), float(self.prior))
             return float(self.prior)
-        word, _, method = self.prior.partition(":")
-        if word != "estimate":
+        from puarena.priors import METHODS, estimate_prior, method_named
+
+        method = method_named(self.prior) if self.prior else ""
+        if method not in METHODS and not self.prior.startswith("estimate:"):
             raise ValueError(f"prior={self.prior!r} is neither a number nor 'estimate' nor 'estimate:<method>'.")
         if propensity is not None:
             value, ends = prior_by_propensity(labeled, propensity, setting)
         else:
-            from puarena.priors import DEFAULT, estimate_prior
-
-            found = estimate_prior(X, labeled.astype(int), setting.code, method or DEFAULT, random_state=seed % 2**31)
+            found = estimate_prior(X, labeled.astype(int), setting.code, method, random_state=seed % 2**31)
             value, ends = found.value, found.interval
         least = lowest + (1 - lowest) * SMALLEST
         highest = max(min(1 - (1 - least) * SMALLEST, most), least)

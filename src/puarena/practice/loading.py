@@ -38,6 +38,8 @@ def load_model(path: str | Path, network: Network | None = None) -> Any:
     PUClassifier or Pipeline
         Fitted; it predicts what the saved one did.
     """
+    if not isinstance(path, (str, Path)):
+        raise UserError(f"a saved model is a folder, and {path!r} is none")
     folder = Path(path)
     about, blob = _read(folder)
     try:

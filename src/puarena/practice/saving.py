@@ -43,6 +43,8 @@ def save_model(model: PUClassifier | Pipeline, path: str | Path) -> Path:
     from safetensors.numpy import save
 
     steps, clf = (model.steps[:-1], model.steps[-1][1]) if isinstance(model, Pipeline) else ([], model)
+    if not isinstance(path, (str, Path)) or not str(path):
+        raise UserError(f"a model is saved to a folder, and {path!r} is none")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"'{folder}' is a file; give a folder to save the model to")

@@ -37,11 +37,11 @@ def measure(
     It has ``estimate``, ``error``, ``covered`` (is the prior in the interval?) and ``seconds``. Out-of-fold scores are
     computed once per draw and shared by the methods that use them.
     """
-    from puarena.priors.estimate import answer, refitted, threads
+    from puarena.priors.estimate import answer, method_named, refitted, threads
     from puarena.priors.methods import METHODS
     from puarena.priors.sample import PriorWarning
 
-    wanted = list(methods or METHODS)
+    wanted = [method_named(name) for name in methods or METHODS]
     for name in wanted:
         if name not in METHODS:
             raise unknown("method", name, METHODS)

@@ -25,7 +25,14 @@ SMALL = 50_000  # rows
 COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
 MOST = 5_000  # rows of P and of U that an estimate looks at
 REFITS, PART = 2, 0.632  # how often the classifiers are fitted again for an interval, to which part of the rows
+ESTIMATE = "estimate"  # what a prior is asked for with, alone or as ``estimate:METHOD``
 FEW_LABELS, NEAR_ONE = 50, 0.9  # below and above these an estimate comes with a warning
+
+
+def method_named(text: str) -> str:
+    """The method that ``bbe`` or ``estimate:bbe`` names, in any case; ``estimate`` alone means the usual one."""
+    plain = str(text).strip().lower().removeprefix(f"{ESTIMATE}:")
+    return DEFAULT if plain in ("", ESTIMATE) else plain
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ def estimate_prior(
         y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.practice.labels`.
         setting: ``"os"`` (one sample, part of whose positives were labeled: the answer is the prior of all rows, the
             labeled ones included) or ``"ts"`` (positives and unlabeled rows drawn apart: the prior of the unlabeled).
-        method: one of ``METHODS``, or ``"all"``: every method, the answer their median.
+        method: one of ``METHODS`` (``estimate:bbe`` is ``bbe``), or ``"all"``: every method, the answer their median.
         random_state: seed of folds, subsamples and the bootstrap.
         n_bootstrap: resamples for the interval (0: none, the interval is the value); None: as many as the method
             affords. Of ``saturation`` the interval is that of its posterior distribution, mixed over fits to parts of
@@ -96,6 +103,9 @@ def estimate_prior(
         kind = labelling.get(setting)
     except UserError as error:
         raise ValueError(str(error)) from None
+    method = method_named(method)
+    if n_bootstrap is not None and n_bootstrap < 0:
+        raise ValueError(f"n_bootstrap is {n_bootstrap}; give 0 or more")
     wanted = tuple(METHODS) if method == "all" else (method,)
     if compare:
         wanted = tuple(dict.fromkeys((*wanted, *(COMPARED if compare is True else compare))))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -28,6 +28,18 @@ _NO_VALUES = ", ".join(f"CAST(NULL AS DOUBLE) AS {name}" for name in _COLUMNS)  
 AnyRecord = TypeVar("AnyRecord", Criterion, Metric)
 
 
+@contextmanager
+def _of_a_frame() -> Iterator[None]:
+    """What goes wrong while a relation or frame is read that came from outside is said of it."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        words = " ".join(str(error).split())[:200]
+        raise UserError(f"this is not a table of curves like the one that puarena.load returns: {words}") from None
+
+
 class Curves:
     """Stored curves that are opened once, however often they are asked: a relation, and its store if it has one."""
 
@@ -44,12 +56,12 @@ class Curves:
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
         """The answer to a query over ``curves``, which has these criteria as columns; a damaged file is named."""
-        with self.store.reading() if self.store else nullcontext():
+        with self.store.reading() if self.store else _of_a_frame():
             return ask(self._with_criteria(criteria), sql).df()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The answer to a query over ``curves``, as plain rows."""
-        with self.store.reading() if self.store else nullcontext():
+        with self.store.reading() if self.store else _of_a_frame():
             return ask(self.relation, sql).fetchall()
 
     # criteria and metrics
@@ -150,6 +162,8 @@ def load(source: Source) -> DuckDBPyRelation:
 
 def listed(given: Iterable[str] | str | None) -> list[str]:
     """Names given as one text or as several."""
+    if given is not None and not isinstance(given, Iterable):
+        raise UserError(f"names are given as one text or as a list of them, and {given!r} is neither")
     return [given] if isinstance(given, str) else list(given or ())
 
 

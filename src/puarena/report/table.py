@@ -16,7 +16,7 @@ from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.problems import settings as settings_by_code
 from puarena.report.select import aggregate, select
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, listed, opened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -176,6 +176,7 @@ def only(frame: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
     """The rows of these algorithms; ``None`` keeps all."""
     if algorithms is None:
         return frame
+    algorithms = listed(algorithms)
     for name in algorithms:
         if name not in set(frame["algorithm"]):
             raise unknown("algorithm", name, frame["algorithm"])

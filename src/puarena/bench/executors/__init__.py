@@ -37,10 +37,9 @@ def choose(
     ``workers`` is the number of fleets side by side; None: what pays.
     """
     how = replace(how or How(), workers=workers)
-    if workers is not None and workers < 1:
-        raise UserError(f"the number of workers is {workers}; give 1 or more")
-    if how.threads is not None and how.threads < 1:
-        raise UserError(f"the number of threads is {how.threads}; give 1 or more")
+    for what, count in (("workers", workers), ("threads", how.threads)):
+        if count is not None and (type(count) is not int or count < 1):
+            raise UserError(f"the number of {what} is {count!r}; give 1 or more")
     fit = {each: kind for each, kind in kinds().items() if device in kind.devices}
     if name is not None and name not in fit:
         raise unknown(f"executor for the device {device}", name, fit)

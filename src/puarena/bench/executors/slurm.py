@@ -6,6 +6,7 @@ job that comes to its time limit is queued again and goes on from its fleets' st
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -99,6 +100,8 @@ class Slurm(Executor):
     def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
         """Send jobs and wait for them; who ends this does not end the jobs, and may wait for them again."""
         submitit = _imported()
+        if self.cluster is None and shutil.which("srun") is None:
+            raise UserError("the engine slurm needs a SLURM cluster, and there is no srun on this machine")
         shares = dealt(fleets, min(self.workers or JOBS, len(fleets)))
         try:
             sender = submitit.AutoExecutor(

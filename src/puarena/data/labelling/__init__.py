@@ -20,6 +20,7 @@ from puarena.errors import UserError, unknown
 __all__ = ["DEFAULT", "SCAR", "Candidates", "Demand", "Mechanism", "Setting", "get", "meaning", "mechanism",
            "mechanisms", "names", "settings", "short", "strength", "way"]  # fmt: skip
 
+LARGEST = 1e6  # of a mechanism's parameters: with far less nothing is left to chance
 DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
 
 
@@ -84,7 +85,10 @@ def mechanism(text: str) -> Mechanism:
 
     One without any bias left is labelling at random.
     """
-    name, _, inside = text.strip().lower().removesuffix(")").partition("(")
+    name, bracket, inside = text.strip().lower().partition("(")
+    if inside.count(")") != len(bracket) or not inside.endswith(")" * len(bracket)):
+        raise UserError(f"labelling '{text}' is not of the form name(parameter=value,…): a bracket is missing")
+    inside = inside.removesuffix(")")
     aliases = {alias: (cls, preset) for cls in _mechanisms().values() for alias, preset in cls.aliases.items()}
     known: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {
         own: (cls, {}) for own, cls in _mechanisms().items()
@@ -96,17 +100,21 @@ def mechanism(text: str) -> Mechanism:
     values: dict[str, Any] = dict(preset)
     if name in aliases and len(preset) == 1 and inside and "=" not in inside:  # sar-pu(0.2,0.8)
         inside = f"{next(iter(preset))}={':'.join(inside.split(','))}"
+    given: set[str] = set()
     for item in filter(None, inside.split(",")):
         key, _, value = (word.strip() for word in item.partition("="))
         if key not in defaults:
             raise unknown(f"parameter of labelling {name}", key, defaults)
+        if key in given:
+            raise UserError(f"{key} of labelling {name} is given twice")
+        given.add(key)
         kind = type(defaults[key])
         try:
             values[key] = kind(value)
         except ValueError:
             raise UserError(f"{key} of labelling {name} must be of type {kind.__name__}, and is '{value}'") from None
-        if isinstance(values[key], float) and not math.isfinite(values[key]):
-            raise UserError(f"{key} of labelling {name} must be a finite number, and is {value}")
+        if isinstance(values[key], float) and not abs(values[key]) <= LARGEST:
+            raise UserError(f"{key} of labelling {name} must be a finite number up to {LARGEST:g}, and is {value}")
     chosen: Mechanism = cls(**values)
     return _mechanisms()[SCAR]() if chosen.uniform else chosen
 
