@@ -114,7 +114,7 @@ def mechanism(text: str) -> Mechanism:
         except ValueError:
             raise UserError(f"{key} of labelling {name} must be of type {kind.__name__}, and is '{value}'") from None
         if isinstance(values[key], float) and not abs(values[key]) <= LARGEST:
-            raise UserError(f"{key} of labelling {name} must be a finite number up to {LARGEST:g}, and is {value}")
+            raise UserError(f"{key} of labelling {name} must be a finite number, and is {value}")
     chosen: Mechanism = cls(**values)
     return _mechanisms()[SCAR]() if chosen.uniform else chosen
 
