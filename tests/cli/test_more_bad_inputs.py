@@ -104,9 +104,9 @@ def test_an_empty_word_is_no_value(args, folder):
         (["run", "ok.yaml", "--out", "x", "--threads", "0"], "the number of threads is 0"),
         (["run", "ok.yaml", "--out", "x", "--engine", "nope"], "unknown executor"),
         (["run", "ok.yaml", "--out", "x", "--device", "cpu", "--gpus", "all"], "--gpus is for the engine"),
-        (["run", "ok.yaml", "--out", "x", "--address", "here"], "--address is for the engine ray"),
+        (["run", "ok.yaml", "--out", "x", "--address", "here"], "--address is for the engine"),
         (["run", "ok.yaml", "--out", "x", "--gpus-per-fleet", "0.5"], "--gpus-per-fleet is for the engine"),
-        (["run", "ok.yaml", "--out", "x", "--slurm", "account=me"], "--slurm is for the engine slurm"),
+        (["run", "ok.yaml", "--out", "x", "--slurm", "account=me"], "--slurm is for the engine"),
         (["speed", "--features", "0"], "--features"),
         (["speed", "--features", "-1"], "--features"),
         (["speed", "--batch-size", "0"], "--batch-size"),
@@ -224,7 +224,7 @@ X, Y = np.random.default_rng(0).normal(size=(40, 2)), (np.arange(40) < 10).astyp
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"stepz": 3}, "did you mean 'steps'?"), ({"problems": []}, "no option 'problems'"), ({"steps": -1}, "steps"),
+        ({"stepz": 3}, "did you mean 'steps'?"), ({"problems": []}, "option of run 'problems'"), ({"steps": -1}, "steps"),
         ({"algorithms": "nnpux"}, "'nnpu'"), ({"workers": 1.5}, "workers"), ({"workers": "two"}, "workers"),
         ({"workers": True}, "workers"), ({"threads": "a"}, "threads"), ({"fleet_size": 0}, "fleet_size"),
         ({"fleet_size": "a"}, "fleet_size"), ({"checkpoint_every": "often"}, "often"), ({"seconds": -1}, "seconds"),

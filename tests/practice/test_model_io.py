@@ -173,7 +173,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
         (("--label", "s", "--prior", "maybe"), "neither a number nor 'estimate'"),
         (("--label", "s", "--prior", "0.5", "--algorithm", "npu"), "unknown algorithm 'npu'; did you mean 'nnpu'"),
         (("--label", "id"), "say which one marks labeled positives with --positive"),
-        (("--label", "s", "--positive", "7", "--prior", "0.5"), "--positive is .7., and column"),
+        (("--label", "s", "--positive", "7", "--prior", "0.5"), "--positive is '7', and column"),
         (("--label", "s", "--features", "a,x"), "there is no column 'x'"),
         (("--label", "s", "--features", "a,s"), "cannot be a feature too"),
     ],
