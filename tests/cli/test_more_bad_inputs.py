@@ -224,7 +224,7 @@ X, Y = np.random.default_rng(0).normal(size=(40, 2)), (np.arange(40) < 10).astyp
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"stepz": 3}, "did you mean 'steps'?"), ({"problems": []}, "option of run 'problems'"), ({"steps": -1}, "steps"),
+        ({"stepz": 3}, "did you mean 'steps'?"), ({"problems": []}, "run 'problems'"), ({"steps": -1}, "steps"),
         ({"algorithms": "nnpux"}, "'nnpu'"), ({"workers": 1.5}, "workers"), ({"workers": "two"}, "workers"),
         ({"workers": True}, "workers"), ({"threads": "a"}, "threads"), ({"fleet_size": 0}, "fleet_size"),
         ({"fleet_size": "a"}, "fleet_size"), ({"checkpoint_every": "often"}, "often"), ({"seconds": -1}, "seconds"),
