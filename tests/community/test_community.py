@@ -17,7 +17,7 @@ from puarena.bench.spec import ProblemSpec, Spec
 from puarena.cli import app
 from puarena.community import checks
 from puarena.community.checks import check
-from puarena.community.protocol import command_of, suite_of
+from puarena.community.protocol import command_of, departures, suite_of
 from puarena.community.submit import check_submission
 from puarena.errors import UserError
 from puarena.report.compare import read_published
@@ -108,10 +108,16 @@ def test_the_package_brings_the_tables_of_both_profiles():
         assert card["spec_hash"] == store.spec_hash
         assert {"command", "version", "commit", "machine", "published", "wall_seconds", "torch"} <= set(card)
         cells = read_published(file.with_suffix(".csv"))
-        assert {key[0].case for key in cells} == {1, 2}
+        assert {key[0].case for key in cells} == ({1, 2} if card["suite"] == "tabular" else {c for _, c in _in(store)})
+        assert card["departs"] == departures(Spec.load(store.spec))
+        assert (not card["departs"]) or card["departs"][0] in " ".join(store.info["notes"])
     assert published.find("published:tabular") == published.find("published:tabular-definition")
     assert puarena.load("published:tabular").count("*").fetchall()[0][0] > 3000
     assert sum(f.stat().st_size for f in published.folder().rglob("*") if f.is_file()) < 5_000_000
+
+
+def _in(store):
+    return store.relation().project('dataset, "case"').distinct().fetchall()
 
 
 def test_the_wheel_takes_the_results_along():
@@ -160,6 +166,50 @@ def test_numbers_of_a_version_are_frozen(shelf, made):
     (older,) = shelf.glob("0.1*")
     assert (older / "tiny-definition.csv").read_text() == before
     assert f"{older.name}/tiny-definition" in published.listed()
+
+
+def test_what_is_not_the_suite_says_so_everywhere(shelf, tmp_path):
+    spec = TINY.override(algorithms=["pan", "p3mix-c"], configs=1, splits=3, optimiser="authors", steps=10)
+    puarena.run(spec, tmp_path / "r", device="cpu", workers=1)
+    done = call("publish", tmp_path / "r", "--out", shelf)
+    assert done.exit_code == 0, done.output
+    words = "splits is 3, and 2 in the suite"
+    assert words in done.stdout
+    card = json.loads((shelf / "tiny-definition-authors.json").read_text())
+    assert (card["configs"], card["splits"], card["optimiser"]) == (1, 3, "authors")
+    assert any(words in item for item in card["departs"])
+    rows = list(csv.DictReader((shelf / "tiny-definition-authors.csv").open()))
+    assert {(row["n"], row["configs"]) for row in rows} == {("3", "1")}
+    assert {row["algorithm"] for row in rows} == {"PAN (authors' optimiser)", "P3MIX-C"}
+    told = " ".join(call("report", "published:tiny-definition-authors").stdout.split())
+    assert "Not the suite as it stands" in told
+    assert words in told
+    call("site", shelf, "--out", tmp_path / "site")
+    assert words in (tmp_path / "site" / "index.html").read_text()
+    assert words in (tmp_path / "site" / "tiny-definition-authors.html").read_text()
+    assert words not in (tmp_path / "site" / "tiny-definition.html").read_text()
+
+
+def test_one_configuration_is_no_search_and_another_spec_is_no_suite():
+    assert departures(suites.get("tabular").override(algorithms=["upu"])) == []
+    assert departures(suites.get("tabular").override(configs=1)) == [
+        "configs is 1, and 10 in the suite", "with one configuration, the default, nothing is searched"
+    ]  # fmt: skip
+    assert departures(TINY.model_copy(update={"name": "mine"})) == ["'mine' is no suite that comes with the package"]
+
+
+def test_a_spec_that_no_command_says_is_on_the_card(shelf, tmp_path):
+    spec = TINY.override(algorithms=["upu"], hyper={"*": {"lr": 0.5}})
+    puarena.run(spec, tmp_path / "r", device="cpu", workers=1)
+    call("publish", tmp_path / "r", "--out", shelf, "--name", "fast")
+    card = json.loads((shelf / "fast.json").read_text())
+    assert card["command"] == "puarena run SPEC.yaml --out RESULTS"
+    assert Spec.load(card["spec"]).hash() == card["spec_hash"]
+
+
+def test_too_much_to_travel_is_said(shelf, made, monkeypatch):
+    monkeypatch.setattr("puarena.community.publish.LIMIT", 1000)
+    assert "the package takes 0.001 MB" in call("publish", made, "--out", shelf, "--name", "again").stderr
 
 
 def test_incomplete_results_are_published_only_if_told(copy, tmp_path):

@@ -13,7 +13,9 @@ from puarena.cli import options as opt
 def publish(
     folder: opt.Folder,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where published results lie")] = Path("results"),
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="default: SUITE-PROFILE")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="default: SUITE-PROFILE, with -authors for their optimisers")
+    ] = None,
     commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
     machine: Annotated[str, typer.Option(metavar="TEXT", help="the machine that ran it")] = "",
     wall: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="how long it took")] = None,
@@ -23,12 +25,18 @@ def publish(
     replace: Annotated[bool, typer.Option("--replace", help="change numbers that are already published")] = False,
 ) -> None:
     """Write a summary, a CSV in the paper's columns and a card of what made them, to be published."""
+    from puarena.community.publish import LIMIT
     from puarena.community.publish import publish as write
 
     done = write(folder, out, name, commit, machine, wall, partial, replace)
     for file in done.files:
         typer.echo(f"wrote {file} ({file.stat().st_size / 1e3:,.0f} kB)")
     typer.echo(done.standing.line)
+    if done.departs:
+        typer.echo(f"its card, tables and leaderboard say: not the suite as it stands: {'; '.join(done.departs)}")
+    if done.shelf_size > LIMIT:
+        size = f"{done.shelf_size / 1e6:.1f} MB"
+        typer.echo(f"warning: {out} has {size}, and the package takes {LIMIT / 1e6:g} MB of them", err=True)
 
 
 def submit(

@@ -40,6 +40,17 @@ def suite_of(spec: Spec) -> tuple[str, Spec]:
     )
 
 
+def departures(spec: Spec) -> list[str]:
+    """How results of a spec depart from the suite whose name it bears, in words; nothing where they do not."""
+    if spec.name not in suites.names():
+        return [f"'{spec.name}' is no suite that comes with the package"]
+    suite = suites.get(spec.name).override(profile=spec.profile)
+    words = differences(spec, suite)
+    if spec.configs == 1 < suite.configs:
+        words.append("with one configuration, the default, nothing is searched")
+    return words
+
+
 def differences(spec: Spec, suite: Spec) -> list[str]:
     """Where a spec departs from a suite, in words; the choices that a profile makes count as made."""
     words = []

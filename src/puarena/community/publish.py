@@ -12,15 +12,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from puarena.bench.spec import Spec
+from puarena.bench.spec import PROTOCOL, Spec
 from puarena.bench.status import Standing, standing
-from puarena.community.protocol import command_of
+from puarena.community.protocol import command_of, departures
 from puarena.errors import UserError
 from puarena.files import cannot_write, write_file
 from puarena.report.agreement import to_published_csv
-from puarena.report.export import export
+from puarena.report.export import export, portable
 from puarena.store import Store, ask, open_store
 from puarena.store import published as shelf
+
+LIMIT = 5_000_000  # bytes of all published results together: they travel with the package
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,12 @@ class Published:
     files: tuple[Path, ...]
     standing: Standing
 
+    departs: tuple[str, ...]  # from the suite of its name
+
     @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.stat().st_size for file in self.files)
+    def shelf_size(self) -> int:
+        """Bytes of everything that is published in the folder."""
+        return sum(file.stat().st_size for file in self.files[0].parent.rglob("*") if file.is_file())
 
 
 def publish(
@@ -53,7 +57,8 @@ def publish(
     folder named after it.
     """
     store = source if isinstance(source, Store) else open_store(source)
-    name = name or f"{store.spec.get('name', 'experiment')}-{store.spec.get('profile', 'definition')}"
+    spec = Spec.load(store.spec)
+    name = name or f"{spec.name}-{spec.profile}{'' if spec.optimiser == PROTOCOL else f'-{spec.optimiser}'}"
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", name):
         raise UserError(f"'{name}' does not do as a name: small letters, digits, dots and dashes only")
     where = standing(store)
@@ -65,16 +70,23 @@ def publish(
     folder = Path(out)
     summary, numbers, card = (folder / f"{name}.{end}" for end in ("parquet", "csv", "json"))
     facts = card_of(store) | {"name": name, "commit": commit, "machine": machine, "wall_seconds": wall_seconds}
+    departs = departures(spec)
     facts |= {"published": date.today().isoformat(), "runs": where.counts, "missing": missing_of(where)}
+    facts |= {"departs": departs, **_extent(spec)} | ({} if command_of(spec) else {"spec": portable(store.spec)})
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _make_room(summary, numbers, card, facts, replace)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    export(store, summary)
+    export(store, summary, [f"Not the suite as it stands: {'; '.join(departs)}."] if departs else [])
     to_published_csv(summary, numbers)
     write_card(card, facts, (summary, numbers))
-    return Published((summary, numbers, card), where)
+    return Published((summary, numbers, card), where, tuple(departs))
+
+
+def _extent(spec: Spec) -> dict[str, Any]:
+    """How much was run, and with which optimiser."""
+    return {key: getattr(spec, key) for key in ("splits", "configs", "steps", "optimiser")}
 
 
 def _make_room(summary: Path, numbers: Path, card: Path, facts: dict[str, Any], replace: bool) -> None:

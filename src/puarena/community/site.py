@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from puarena.bench.spec import Spec
+from puarena.community.protocol import departures
 from puarena.community.publish import check_files
 from puarena.community.submit import check_submission
 from puarena.errors import UserError
@@ -33,6 +35,9 @@ STYLE = (
 )
 
 
+HEADS = ("leaderboard", "numbers", "runs", "machine", "date", "suite", "community")
+
+
 @dataclass(frozen=True)
 class Board:
     """One leaderboard of the site: its place, and what made it."""
@@ -40,6 +45,9 @@ class Board:
     place: str  # "0.2/tabular-released"
     card: dict[str, Any]
     community: tuple[str, ...]
+    departs: tuple[
+        str, ...
+    ] = ()  # from the suite of its name; a submission to the suite does not stand on such a board
 
 
 def build(results: str | Path, out: str | Path, say: Callable[[str], None] = lambda _: None) -> list[Board]:
@@ -73,8 +81,10 @@ def _board(name: str, summary: Path, sent: list[tuple[Path, dict[str, Any]]], ou
     card = read_card(summary)
     check_files(card, summary.parent)
     version, suite = version_of(card), name.rpartition("/")[2]
+    own = Summary(summary)
+    departs = tuple(departures(Spec.load(own.spec)))
     fitting = [(f, c) for f, c in sent if (c["suite"], c["profile"]) == (card["suite"], card["profile"])]
-    fitting = [(folder, theirs) for folder, theirs in fitting if version_of(theirs) == version]
+    fitting = [(f, theirs) for f, theirs in fitting if version_of(theirs) == version and not departs]
     target = out / version
     target.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(summary, target / f"{suite}.parquet")
@@ -85,12 +95,11 @@ def _board(name: str, summary: Path, sent: list[tuple[Path, dict[str, Any]]], ou
     for file, text in texts.items():
         write_file(target / file, text)
     stores = [Summary(folder / "summary.parquet") for folder, _ in fitting]
-    own = Summary(summary)
     write_page(beside(own, stores) if stores else opened(own), target / f"{suite}.html")
     if name == suite:  # the newest of its name
         for file in (*texts, f"{suite}.html", f"{suite}.parquet"):
             shutil.copyfile(target / file, out / file)
-    return Board(f"{version}/{suite}", card, tuple(str(theirs["name"]) for _, theirs in fitting))
+    return Board(f"{version}/{suite}", card, tuple(str(theirs["name"]) for _, theirs in fitting), departs)
 
 
 def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
@@ -105,16 +114,21 @@ def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
     return text.getvalue()
 
 
+def _last(board: Board) -> tuple[str, str]:
+    """Whether the suite was run as it stands, and who else is on the board."""
+    return "; ".join(board.departs) or "as it stands", ", ".join(board.community) or "none"
+
+
 def _index(boards: list[Board]) -> str:
     """A page that links to all of them."""
     rows = []
     for board in sorted(boards, key=lambda board: board.place):
         card, place = board.card, html.escape(board.place)
         words = (card.get("runs", {}).get("done", ""), card.get("machine") or card["device"], card["published"])
-        cells = "".join(f"<td>{html.escape(str(word))}</td>" for word in (*words, ", ".join(board.community) or "none"))
+        cells = "".join(f"<td>{html.escape(str(word))}</td>" for word in (*words, *_last(board)))
         links = f'<a href="{place}.html">{place}</a></td><td><a href="{place}.csv">CSV</a>'
         rows.append(f"<tr><td>{links}</td>{cells}</tr>")
-    heads = "".join(f"<th>{word}</th>" for word in ("leaderboard", "numbers", "runs", "machine", "date", "community"))
+    heads = "".join(f"<th>{word}</th>" for word in HEADS)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>puarena: leaderboards</title>'
         f"<style>{STYLE}</style><h1>puarena: leaderboards</h1><table><tr>{heads}</tr>{''.join(rows)}</table>"

@@ -19,7 +19,14 @@ from puarena.report.render import out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
 
-MORE = ("setting", "rate", "prior", "labelling", "n")  # after the paper's columns, which take the problem for granted
+MORE = (
+    "setting",
+    "rate",
+    "prior",
+    "labelling",
+    "n",
+    "configs",
+)  # after the paper's columns, which take the problem for granted
 POINTS, ERRORS = 2.0, 3.0  # a cell agrees within so many points, or so many combined standard errors
 TABULATED = ("accuracy", "auc", "f1")
 
@@ -41,10 +48,11 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
         error = "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}"
         name = _title(method)
         cell = (problem.dataset, problem.case, name, int(method.calibrated), row["metric"], criterion)
-        where = (problem.setting, f"{problem.rate:g}", f"{problem.prior:g}", problem.labelling, int(row["n"]))
+        where = (problem.setting, f"{problem.rate:g}", f"{problem.prior:g}", problem.labelling)
+        counts = int(row["n"]), int(row["configs"])
         order = tuple(str(getattr(problem, field)) for field in PROBLEM), places[method]
         last = metrics.index(row["metric"]), list(CRITERIA).index(criterion)
-        lines.append((*order, *last, (*cell, f"{row['mean']:.2f}", error, *where)))
+        lines.append((*order, *last, (*cell, f"{row['mean']:.2f}", error, *where, *counts)))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*NEEDED, *MORE))

@@ -86,7 +86,7 @@ def beside(source: str | Path | Store, others: Iterable[str | Path | Store]) -> 
             notes.append(f"{name_of(store)} has no results on {'; '.join(lacking)}.")
     both = Beside(own, stores)
     curves = opened(both)
-    curves.notes = (*notes, _whose(own, stores))
+    curves.notes = (*notes, _whose(own, stores), *curves.notes)
     return curves
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,10 +20,11 @@ ROWS = """
 """
 
 
-def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
+def export(source: str | Path | Store, path: str | Path, notes: Sequence[str] = ()) -> dict[str, int]:
     """Write the summary; return how many ``runs`` and ``records`` it has, and of how many records it is made.
 
-    Of every run it has the last record, and the records that any criterion chose.
+    Of every run it has the last record, and the records that any criterion chose. ``notes`` stand with every table
+    that is made of it.
     """
     import duckdb
 
@@ -38,6 +40,7 @@ def export(source: str | Path | Store, path: str | Path) -> dict[str, int]:
         info = dict(store.info) | {
             "format": FORMAT,
             "spec": portable(store.spec),
+            "notes": list(notes) or store.info.get("notes", []),
             "summary": {
                 "criteria": curves.criteria(every=True),
                 "runs": runs,

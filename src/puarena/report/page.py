@@ -54,7 +54,7 @@ def write_page(
             tables=tables,
             methods=data.get("methods", []),
             verdict=_verdict(data),
-            first_lines=completeness(curves),
+            first_lines=[*(store.info.get("notes", []) if store else []), *completeness(curves)],
             error=ERRORS[error],
             metrics=METRICS,
             criteria={name: CRITERIA[name] for name in by},

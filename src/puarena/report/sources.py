@@ -52,7 +52,7 @@ class Curves:
         self.relation = relation
         self.store = store
         self.columns = set(relation.columns)
-        self.notes: tuple[str, ...] = ()  # what a reader of any table must be told first
+        self.notes = tuple(map(str, store.info.get("notes", ()) if store else ()))  # for a reader of any table
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
         """The answer to a query over ``curves``, which has these criteria as columns; a damaged file is named."""
