@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from puarena.cli import app
@@ -196,6 +198,17 @@ def test_who_won_and_how_sure_that_is() -> None:
     assert all(item.same == 1 for item in wide.signed_rank.items)
     with pytest.raises(UserError, match="region of practical equivalence"):
         st.statistics(many(), rope=-1)
+
+
+def test_no_number_is_cut_where_there_is_little_room() -> None:
+    out = StringIO()
+    means = {name: 0.5 + i / 20 for i, name in enumerate(("pn-naive", "upu", "nnpu", "vpu", "pn-oracle"))}
+    source = pd.concat([records(means, case=case) for case in (1, 2)])
+    st.show_statistics(st.statistics(source, criteria=["oa"]), Console(width=80, file=out))
+    text = out.getvalue()
+    assert "…" not in text
+    assert "won-tied-lost" in text
+    assert "better, same, worse" not in text.split("Mean ranks")[0]  # a column that would be empty
 
 
 def test_datasets_are_drawn_and_not_their_cases() -> None:

@@ -89,7 +89,7 @@ def _grid(*heads: str) -> Any:
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     grid.add_column("", no_wrap=True)
     for head in heads:
-        grid.add_column(Text(head), justify="right")
+        grid.add_column(Text(head, overflow="fold"), justify="right")
     return grid
 
 
@@ -135,14 +135,14 @@ def _amounts(item: Statistics) -> Any:
         "gap closed",
         "improvable",
         "IQM",
-        "won-tied-lost",
+        "won, tied, lost",
         "better, same, worse",
     )
-    grid = _grid(*heads)
     ranks = {rank.algorithm: rank for rank in item.ranks.items}
     closed, improvable, middle = (_by_name(part) for part in (item.gap_closed, item.improvability, item.iqm))
     duels = {(duel.a, duel.b): (duel.wins, duel.ties, duel.losses) for duel in item.duels}
     chances = {post.algorithm: post for post in item.signed_rank.items}
+    lines = []
     for row in item.elo.items:
         name = row.algorithm
         duel = duels.get((name, other)) or tuple(reversed(duels.get((other, name), ())))
@@ -159,7 +159,12 @@ def _amounts(item: Statistics) -> Any:
             "-".join(map(str, duel)),
             f"{chance.better:.2f}, {chance.same:.2f}, {chance.worse:.2f}" if chance else "",
         )
-        grid.add_row(Text(name), *map(Text, numbers))
+        lines.append((name, numbers))
+    told = [i for i in range(len(heads)) if any(numbers[i] not in ("", "--") for _, numbers in lines)]
+    grid = _grid(*(heads[i] for i in told))
+    for name, numbers in lines:
+        # A number is never cut: where there is no room it goes on in the next line.
+        grid.add_row(Text(name), *(Text(numbers[i], overflow="fold") for i in told))
     return grid
 
 
