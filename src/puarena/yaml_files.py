@@ -26,7 +26,7 @@ class _Loader(yaml.SafeLoader):
                 continue
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in keys:
-                raise UserError(f"the key '{key}' stands there twice (line {key_node.start_mark.line + 1})")
+                raise UserError(f"the key '{key}' appears twice (line {key_node.start_mark.line + 1})")
             keys.add(key if isinstance(key, Hashable) else repr(key))
         return super().construct_mapping(node, deep)
 

@@ -226,7 +226,7 @@ def test_the_time_is_up(tmp_path):
     words = ["run", str(tmp_path / "spec.yaml"), "--out", str(tmp_path / "out"), "--device", "cpu", "--workers", "1"]
     done = CliRunner().invoke(app, [*words, "--for", "1s"])
     assert done.exit_code == 3, done.output
-    assert "goes on after" in done.stderr
+    assert "continues after" in done.stderr
     for wrong in ("soon", "0", "2 weeks"):
         done = CliRunner().invoke(app, [*words, "--for", wrong])
         assert (done.exit_code, "--for takes a time" in done.stderr) == (2, True)

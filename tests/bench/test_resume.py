@@ -219,7 +219,7 @@ def test_interrupted_and_resumed(tmp_path, whole, stop):
     assert told.steps_done < told.steps
     told = go(tmp_path)
     assert len(told.said) == 1
-    assert "goes on after" in told.said[0]
+    assert "continues after" in told.said[0]
     assert told.records == 14 - stop, "nothing is computed twice"
     assert told.steps_done == told.steps
     assert states(tmp_path) == [], file
@@ -239,7 +239,7 @@ def test_killed_and_resumed(tmp_path):
     flag.unlink()
     assert open_store(tmp_path / "out").done_runs() == set()
     told = go(tmp_path / "out", spec=spec)
-    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert ["continues after" in text for text in told.said] == [True, True]
     assert 0 < told.records < 12
     assert states(tmp_path / "out") == [], "what was being written is gone, too"
     go(tmp_path / "whole", spec=spec)
@@ -256,7 +256,7 @@ def test_a_fleet_that_broke_goes_on(tmp_path):
     again = puarena.run(spec, tmp_path / "out", device="cpu")
     assert (again.computed, again.failed_before) == (0, 2), "only where that is asked for"
     told = go(tmp_path / "out", spec=spec, retry_failed=True)
-    assert ["goes on after" in text for text in told.said] == [True, True]
+    assert ["continues after" in text for text in told.said] == [True, True]
     assert told.records < 12
     assert open_store(tmp_path / "out").failures() == []
     go(tmp_path / "whole", spec=spec)

@@ -84,7 +84,7 @@ def test_whole_way(results, tmp_path):
 
     again = call("run", "demo", *TINY, "--out", results, "--device", "cpu")
     assert again.exit_code == 0
-    assert "4 of 4 runs were there already" in again.stderr
+    assert "4 of 4 runs were already there" in again.stderr
 
     files = {kind: tmp_path / f"table.{kind}" for kind in ("markdown", "latex", "csv", "html")}
     options = [part for kind, file in files.items() for part in (f"--{kind}", str(file))]

@@ -281,7 +281,7 @@ def test_a_full_disk_after_training_is_one_sentence(churn, monkeypatch):
     result = call(*fit, "--algorithm", "nnpu", "--out", "model")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (
-        "error: the model was fitted and cannot be kept in 'model' (no space left on device); use another --out"
+        "error: the model was fitted and cannot be saved in 'model' (no space left on device); use another --out"
     )
 
 

@@ -341,7 +341,7 @@ def test_names_in_an_archive_reach_no_disk(tmp_path, small, cache, pack):
 def test_a_damaged_archive(tmp_path, small, pack):
     path = pack(tmp_path / ("imagenette2.zip" if pack is in_zip else "imagenette2.tgz"), pictures())
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(UserError, match=r"cannot be read, it may be damaged \(.*\); get it anew") as caught:
+    with pytest.raises(UserError, match=r"cannot be read, it may be damaged \(.*\); get it again") as caught:
         data.load("imagenette", tmp_path)
     assert str(path) in sentence(caught)
     path.write_bytes(b"hello")
@@ -524,7 +524,7 @@ def damage(here: Path, count: int = 1) -> list[str]:
 
 def test_damaged_images(here, cache, monkeypatch, capsys, no_decoding):
     names = damage(here, 2)
-    with pytest.raises(UserError, match=f"{names[0]} cannot be decoded, {names[1]} cannot be decoded; get it anew"):
+    with pytest.raises(UserError, match=f"{names[0]} cannot be decoded, {names[1]} cannot be decoded; get it again"):
         data.load("imagenette", here)
     assert not cache.exists()
     monkeypatch.setenv(imagenette.SKIP_ENVIRONMENT, "1")
@@ -751,7 +751,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(here, cache, monkeypatch, ca
         monkeypatch.setattr(os, "fsync", failing(errno.EIO))
     assert len(data.load("imagenette", here).classes) == 30
     said = capsys.readouterr().err
-    assert f"the decoded images cannot be kept in '{cache / 'imagenette'}'" in said
+    assert f"the decoded images cannot be saved in '{cache / 'imagenette'}'" in said
     assert "PUARENA_CACHE" in said
     assert said.count("\n") == 1
     assert data.cache_file("imagenette", here) is None

@@ -312,7 +312,9 @@ def test_a_table_that_never_comes(tmp_path, cache, monkeypatch):
 
 @pytest.mark.parametrize("source", ["openml:mushroom", "hf:name", "openml:", "hf:@x"])
 def test_sources_that_are_none(tmp_path, source):
-    with pytest.raises(UserError, match=f"'{source}' is no table to fetch: write 'openml:ID' or 'hf:NAME@REVISION'"):
+    with pytest.raises(
+        UserError, match=f"'{source}' is not a table that can be fetched: write 'openml:ID' or 'hf:NAME@REVISION'"
+    ):
         data.load(own(tmp_path, file=source))
 
 

@@ -186,7 +186,7 @@ def test_mistakes(tmp_path: Path) -> None:
         merge([a, b], tmp_path / "c")
     with pytest.raises(UserError, match="at least two"):
         merge([a], tmp_path / "c")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         merge([a, a], a)
     with pytest.raises(UserError, match="did you mean 'first'"):
         merge([a, a], tmp_path / "c", overlap="frist")

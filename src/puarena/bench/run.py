@@ -137,7 +137,7 @@ def run(
         live.expect(costs(plan, fleets), executor.lanes(fleets))
         live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
         for fleet, done in resumed.items():
-            say(f"{fleet.label} goes on after {done / fleet.steps:.0%} of its steps")
+            say(f"{fleet.label} continues after {done / fleet.steps:.0%} of its steps")
 
         def news(fleet: FleetSpec, done: int) -> None:
             live.news(fleet, done)

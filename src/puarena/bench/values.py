@@ -24,7 +24,7 @@ def source_of_prior(text: str) -> str:
     name = f"{ESTIMATE}{method}" if method in METHODS else plain
     known = [TRUE_PRIOR, *(f"{ESTIMATE}{method}" for method in METHODS)]
     if name not in known:
-        raise UserError(f"'{text}' is no source of the prior{nearest(text, known)}")
+        raise UserError(f"'{text}' is not a source of the prior{nearest(text, known)}")
     return name
 
 

@@ -249,7 +249,7 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
         raise typer.Exit(getattr(interrupt, "code", 130)) from None
     say_notes(outcome.notes)
     if outcome.stored:
-        say_notes([f"{outcome.stored} of {outcome.planned} runs were there already"])
+        say_notes([f"{outcome.stored} of {outcome.planned} runs were already there"])
     if outcome.elsewhere:
         say_notes([f"{outcome.elsewhere} runs were computed by other processes meanwhile"])
     for failure in outcome.failures:

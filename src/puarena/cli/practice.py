@@ -92,7 +92,7 @@ def fit(
         clf.save(out)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"the model was fitted and cannot be kept in '{out}' ({reason}); use another --out") from None
+        raise UserError(f"the model was fitted and cannot be saved in '{out}' ({reason}); use another --out") from None
     if words := warning(X, marks == 1, setting, clf.prior_):
         typer.echo(f"warning: {words}", err=True)
     if len(clf.report_) > 1:

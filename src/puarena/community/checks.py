@@ -59,7 +59,7 @@ def check(store: Store) -> Checked:
             "differ; run it again with this one"
         )
     for doubt in (*_missing(store, plan.runs), *_edited(store, curves, plan.runs)):
-        raise UserError(f"'{store.path}' cannot be taken: {doubt}")
+        raise UserError(f"'{store.path}' cannot be accepted: {doubt}")
     return Checked(store, spec, len(plan.runs), versions, torch, devices)
 
 

@@ -60,7 +60,7 @@ def publish(
     spec = Spec.load(store.spec)
     name = name or f"{spec.name}-{spec.profile}{'' if spec.optimiser == PROTOCOL else f'-{spec.optimiser}'}"
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", name):
-        raise UserError(f"'{name}' does not do as a name: small letters, digits, dots and dashes only")
+        raise UserError(f"'{name}' is not a valid name: use small letters, digits, dots and dashes only")
     where = standing(store)
     if where.counts["missing"] + where.counts["failed"] and not partial:
         raise UserError(

@@ -76,12 +76,14 @@ def submit(
         raise UserError(f"--name '{name}' has no letter or digit from which a folder could be named")
     folder = Path(out) if out is not None else Path(f"{slug}-{suite}-{checked.spec.profile}")
     if folder.exists():
-        raise UserError(f"'{folder}' is there already; remove it, or use another --out")
+        raise UserError(f"'{folder}' already exists; remove it, or use another --out")
     try:
         folder.mkdir(parents=True)
         size = _write(folder, checked, {"name": name, "code": code, "suite": suite}, plugins)
         if size > LIMIT:
-            raise UserError(f"the submission would have {size / 1e6:.1f} MB, and at most {LIMIT / 1e6:g} MB are taken")
+            raise UserError(
+                f"the submission would have {size / 1e6:.1f} MB, and at most {LIMIT / 1e6:g} MB are accepted"
+            )
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise cannot_write(folder, error) from error
@@ -131,7 +133,7 @@ def check_submission(folder: Path) -> dict[str, Any]:
     check_files(card, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())
     if size > LIMIT:
-        raise UserError(f"'{folder}' has {size / 1e6:.1f} MB, and at most {LIMIT / 1e6:g} MB are taken")
+        raise UserError(f"'{folder}' has {size / 1e6:.1f} MB, and at most {LIMIT / 1e6:g} MB are accepted")
     store = Summary(summary)
     spec = Spec.load(store.spec)
     suite, protocol = suite_of(spec)

@@ -67,7 +67,7 @@ def save(path: Path, arrays: Mapping[str, Bytes], about: Mapping[str, object], n
         if "no space left" in reason or "quota" in reason:
             raise _too_little(path.parent, sum(array.nbytes for array in arrays.values())) from error
         say(
-            f"the decoded images cannot be kept in '{path.parent}' ({reason}), so they are decoded again next time; "
+            f"the decoded images cannot be saved in '{path.parent}' ({reason}), so they are decoded again next time; "
             f"name another folder with {CACHE_ENVIRONMENT}"
         )
 

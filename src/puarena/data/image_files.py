@@ -214,7 +214,7 @@ def _reading(source: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise UserError(f"'{source}' cannot be read, it may be damaged ({error}); get it anew") from error
+        raise UserError(f"'{source}' cannot be read, it may be damaged ({error}); get it again") from error
 
 
 def _cores() -> int:

@@ -49,7 +49,7 @@ def keep(source: str, target: Path, instead: str = "get the table as a file and 
     kind = source.partition(":")[0]
     match = re.fullmatch(SOURCES.get(kind, "-"), source)
     if match is None:
-        raise UserError(f"'{source}' is no table to fetch: write {FORMS}")
+        raise UserError(f"'{source}' is not a table that can be fetched: write {FORMS}")
     try:
         frame, about = _in_time(_openml if kind == "openml" else _hugging_face, source, *match.groups())
     except UserError:

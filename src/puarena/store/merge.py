@@ -64,7 +64,7 @@ def merge(
     if len(paths) < 2:
         raise UserError("merging needs at least two results folders")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"'{out}' is there already; merge into a new folder with another --out")
+        raise UserError(f"'{out}' already exists; merge into a new folder with another --out")
     stores = [open_store(path) for path in paths]
     _check_versions(stores)
     spec, spec_hash = unite(stores)

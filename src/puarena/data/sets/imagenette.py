@@ -168,7 +168,7 @@ def _check_folders(source: Path, images: dict[image_files.Name, str]) -> None:
         if folders != sorted(COUNTS):
             raise UserError(
                 f"'{source}' is not ImageNette: '{part}' must have images in the folders {', '.join(COUNTS)}, and it "
-                f"has them in {_some(folders) if folders else 'none'}; get it anew from {URL}"
+                f"has them in {_some(folders) if folders else 'none'}; get it again from {URL}"
             )
 
 
@@ -176,7 +176,7 @@ def _judge(source: Path, missing: list[str]) -> None:
     """Stop where something is missing, unless the user wants to go on."""
     if missing and os.environ.get(SKIP_ENVIRONMENT, "") in ("", "0"):
         raise UserError(
-            f"'{source}' is not the whole of ImageNette: {_some(missing)}; get it anew from {URL}, or go on without "
+            f"'{source}' is not the whole of ImageNette: {_some(missing)}; get it again from {URL}, or go on without "
             f"the missing images by {SKIP_ENVIRONMENT}=1 or 'puarena data prepare imagenette --skip-bad-images'"
         )
 
