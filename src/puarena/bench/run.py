@@ -106,7 +106,7 @@ def run(
     if not isinstance(out, (str, Path)) or not str(out):
         raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
     _check_limits(checkpoint_every, fleet_size, seconds=seconds, fleet_timeout=options.get("fleet_timeout"))
-    changes, wishes = _told(options)
+    changes, wishes = _split_options(options)
     device = choose_device(device, executors.train_elsewhere(engine, wishes))
     plan = make_plan(suites.load(spec).override(**changes), data)
     executors.choose(device, workers, group(plan.runs, fleet_size, device), engine, wishes)  # refuses before it writes
@@ -168,7 +168,7 @@ def run(
 def _check_limits(every: float, fleet_size: int | None, **times: float | None) -> None:
     """Refuse times and sizes that are none."""
     if not isinstance(every, (int, float)) or not every >= 0:
-        raise UserError(f"states are to be kept every {every} seconds; give 0 or more")
+        raise UserError(f"checkpoint_every is {every!r}; give a number of seconds, 0 or more")
     if fleet_size is not None and (type(fleet_size) is not int or fleet_size < 1):
         raise UserError(f"fleet_size is {fleet_size!r}; give 1 or more")
     for name, value in times.items():
@@ -176,7 +176,7 @@ def _check_limits(every: float, fleet_size: int | None, **times: float | None) -
             raise UserError(f"{name} is {value!r}; give a number of seconds above 0")
 
 
-def _told(options: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
+def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
     """Options of :func:`run` apart: what changes the spec, and what executors are told."""
     changes = {*Spec.model_fields, *PROBLEM_LISTS, "datasets"} - {"problems"}
     for name in options:
