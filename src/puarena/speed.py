@@ -246,5 +246,6 @@ def to_json(measurements: list[Measured]) -> str:
 
 
 def default_algorithms() -> list[str]:
-    """Every built-in algorithm; a calibrated form costs what its plain form costs."""
-    return [name for name in algorithms.names("puarena") if not algorithms.get(name).calibrated]
+    """Every built-in algorithm that made-up data can train; a calibrated form costs what its plain form costs."""
+    entries = {name: algorithms.get(name) for name in algorithms.names("puarena")}
+    return [name for name, entry in entries.items() if not (entry.calibrated or entry.cls.knows_propensity)]

@@ -39,6 +39,7 @@ def fixed(stack, dtype, name):
 def build(cls, stack, dtype, **hyper) -> Algorithm:
     """Build for a stack, with the cases' calibration weights."""
     algorithm = goldens.build(cls, stack, DTYPES[dtype], **hyper)
+    algorithm.weighs_p = True
     algorithm.w.copy_(goldens.param(stack, "w", DTYPES[dtype], 0.0))
     return algorithm
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from puarena.fleet import Fleet, FleetConfig
 from puarena.fleet.batches import Cycle
 from puarena.fleet.optim import RunSGD
 from puarena.fleet.steps import Stepper
+from puarena.networks import mlp
 from puarena.networks.mlp import MLP, split
 from toys import rows, toy
 
@@ -119,6 +121,51 @@ def test_the_network_and_its_gradient():
     weight_1, bias_1, weight_2, bias_2 = net.parts()
     alone = torch.relu(x[2] @ weight_1[2] + bias_1[2]) @ weight_2[2].T + bias_2[2]
     torch.testing.assert_close(z[2], alone)
+
+
+@pytest.mark.parametrize(("runs", "n", "features"), [(1, 40, 5), (1, 300, 20), (1, 1100, 4), (9, 40, 5), (3, 300, 20)])
+@pytest.mark.parametrize("onednn", [True, False])
+def test_every_way_to_multiply_gives_the_same(runs, n, features, onednn, monkeypatch):
+    """One run or several, few examples or many, with oneDNN and without: logits and gradients of the plain formula."""
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: onednn)
+    monkeypatch.setattr(mlp, "TOGETHER", 4 * 40 * 500)  # four runs of the small batch: three groups of nine
+    torch.manual_seed(1)
+    net = MLP(torch.arange(runs), (features,))
+    x, weight = torch.randn(runs, n, features), torch.randn(runs, n)
+    z = net.heads(x)
+    torch.testing.assert_close(net(x), z[..., 1] - z[..., 0])
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), z[..., 1] - z[..., 0])
+    (got,) = torch.autograd.grad((net(x) * weight).sum(), [net.weight])
+    (want,) = torch.autograd.grad(((z[..., 1] - z[..., 0]) * weight).sum(), [net.weight])
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_network_reads_its_own_weights():
+    """Also after a copy, a change in place, and when other weights take their place."""
+    torch.manual_seed(1)
+    net, x = MLP(torch.arange(2), (5,)), torch.randn(2, 8, 5)
+    with torch.no_grad():
+        before = net(x)
+        other = deepcopy(net)
+        net.weight.mul_(0.5)
+        assert not torch.allclose(net(x), before)
+        assert torch.equal(other(x), before)
+        net.weight.data = other.weight.data.clone()
+        assert torch.equal(net(x), before)
+        net.load_state_dict({"weight": torch.zeros_like(net.weight)})
+        assert torch.equal(net(x), torch.zeros(2, 8))
+
+
+@pytest.mark.parametrize("batch_size", [16, 40])
+def test_a_large_batch_alone_and_in_company(batch_size, monkeypatch):
+    """Whatever way the products are made: a run is the same alone and as a row among others."""
+    monkeypatch.setattr(mlp, "ALONE", 200)
+    x, data, hidden = toy()
+    some, config = rows("vpu", 5, data, hidden), FleetConfig(batch_size=batch_size, steps=40, record_every=20)
+    together, alone = fleet.train(some, config, x), fleet.train(some[3:4], config, x)
+    for name, values in alone.values.items():
+        np.testing.assert_allclose(values[:, 0], together.values[name][:, 3], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_records_every_so_often_and_at_the_end():

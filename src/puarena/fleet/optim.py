@@ -76,16 +76,17 @@ class RunSGD(RunOptimiser):
         super().__init__(network, lr, weight_decay, everywhere)
         self.buffers = [torch.zeros_like(p) for p in self.parameters]
         self.momentum, self.nesterov = momentum, nesterov
+        self.along = [_like(momentum, p) for p in self.parameters]
 
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
         """Move the momentum by the gradient and the parameters by the momentum."""
-        for p, g, buffer in zip(self.parameters, self.decayed(grads), self.buffers, strict=True):
+        each = zip(self.parameters, self.decayed(grads), self.buffers, self.along, strict=True)
+        for p, g, buffer, momentum in each:
             if not self.nesterov and p.is_cuda and p.is_contiguous() and g.is_contiguous() and kernels.installed():
                 from puarena.fleet.sgd_kernel import sgd_
 
                 sgd_(p, g, buffer, rate, self.momentum)
                 continue
-            momentum = _like(self.momentum, p)
             buffer.mul_(momentum).add_(g)
             p.addcmul_(torch.addcmul(g, buffer, momentum) if self.nesterov else buffer, _like(rate, p))
 

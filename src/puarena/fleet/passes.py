@@ -29,6 +29,11 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
+def taken(features: Tensor, index: Tensor) -> Tensor:
+    """Return ``features[index]`` for an index of any shape, in one copy of rows."""
+    return features.index_select(0, index.flatten()).view(*index.shape, *features.shape[1:])
+
+
 @dataclass(frozen=True)
 class Inputs:
     """The inputs that evaluation sees: stored features, in the evaluation view where there is one.
@@ -43,7 +48,7 @@ class Inputs:
 
     def __call__(self, index: Tensor) -> Tensor:
         """Return the inputs at ``[runs, k]`` indices, ``[runs, k, …]``."""
-        stored = self.features[index]
+        stored = taken(self.features, index)
         return (stored if self.view is None else self.view(stored, {})).to(self.dtype)
 
     @property

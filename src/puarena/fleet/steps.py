@@ -1,7 +1,7 @@
 """A block of steps.
 
 A step draws nothing on the host: indices, random draws and scheduled numbers of a block of steps are computed ahead
-into fixed tensors, and the step reads them at a cursor that lives on the device, so that it can be captured.
+into fixed tensors, and the step reads them at a cursor, which on a GPU lives on the device, so that it can be captured.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from puarena.algorithms import Batch, Now, Phase
+from puarena.algorithms import Algorithm, Batch, Now, Phase
 from puarena.fleet.capture import MANY, Replay
+from puarena.fleet.passes import taken
 from puarena.random import Draws
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Stepper:
 
     def __init__(self, fleet: Fleet, phase: Phase, start: int, steps: int) -> None:
         self.fleet, self.phase, self.start, self.steps = fleet, phase, start, steps
-        self.cursor = torch.zeros(1, dtype=torch.int64, device=fleet.device)
+        on_cpu = fleet.device.type == "cpu"
+        self.cursor: Tensor | int = 0 if on_cpu else torch.zeros(1, dtype=torch.int64, device=fleet.device)
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
         # Rows never mix: each loss has its own gradient. A single one needs no weights; torch imports sympy for them.
         self.ones = torch.ones_like(self.last_loss) if len(fleet.rows) > 1 else None
@@ -38,6 +40,7 @@ class Stepper:
         self.longest = max(1, min(LONGEST, steps, ENTRIES // points))
         capture = fleet.config.capture and fleet.device.type == "cuda"
         self.replay = Replay(self.step, fleet.rows[0].algorithm, capture, 1 if fleet.inputs.wide else MANY)
+        self.looks_back = type(fleet.algorithm).after_step is not Algorithm.after_step
         self.trained = {
             update: [(name, list(getattr(fleet.algorithm, name).parameters())) for name in update.trains]
             for update in phase.updates
@@ -53,7 +56,10 @@ class Stepper:
         if done >= self.filled:
             begin = done - done % self.longest  # before ``done`` only where an interrupted fleet goes on
             self.fill(begin, min(self.longest, self.steps - begin))
-            self.cursor.fill_(done - begin)
+            if isinstance(self.cursor, int):
+                self.cursor = done - begin
+            else:
+                self.cursor.fill_(done - begin)
         count = min(count, self.filled - done)
         self.replay(count)
         return count
@@ -86,7 +92,7 @@ class Stepper:
         if self.replay.capture:
             self._keep(block, count)
         else:
-            self.block = block
+            self.block = {name: values.contiguous() for name, values in block.items()}
 
     def _keep(self, block: dict[str, Tensor], count: int) -> None:
         """Copy a block to where the captured step reads it; room for the longest block is made at the first."""
@@ -99,7 +105,7 @@ class Stepper:
         """Gather the batch at the cursor."""
         fleet = self.fleet
         now = Now(self.block, self.cursor)
-        plain = fleet.features[now["index"]]
+        plain = taken(fleet.features, now["index"])
         seen = {kind: view(plain, Now(self.block, self.cursor, f"{kind}:")) for kind, view in fleet.views.items()}
         weak = seen["weak"] if "weak" in seen else plain.to(fleet.dtype)
         return Batch(
@@ -123,13 +129,15 @@ class Stepper:
             loss, active = result if isinstance(result, tuple) else (result, None)
             grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
             for name, parameters in trained:
-                factor = batch.at.get(f"lr:{name}", batch.at.get("lr"))
+                own = [key for key in (f"lr:{name}", "lr") if f"at:{key}" in self.block]
+                factor = batch.at[own[0]] if own else None
                 self.fleet.optimisers[name].step([next(grads) for _ in parameters], factor, active)
             for buffer, values in zip(self.statistics[update], before, strict=True):
                 buffer.copy_(values)
         self.last_loss.copy_(loss.detach())
-        with torch.no_grad():
-            algorithm.after_step(batch)
+        if self.looks_back:
+            with torch.no_grad():
+                algorithm.after_step(batch)
         self.cursor += 1
 
 

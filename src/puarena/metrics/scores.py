@@ -56,10 +56,17 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
     import torch
 
     label = label.expand_as(score)
-    ordered = score.contiguous().sort(-1).values
-    below = torch.searchsorted(ordered, score.contiguous())
-    upto = torch.searchsorted(ordered, score.contiguous(), right=True)
-    midrank = (below + upto + 1).double() / 2
+    if score.device.type == "cpu":  # numpy's vectorised sort is several times faster than torch's here
+        order = torch.from_numpy(score.detach().numpy().argsort(-1))
+    else:
+        order = score.argsort(-1)
+    ordered, label = score.gather(-1, order), label.gather(-1, order)
+    place = torch.arange(score.shape[-1], device=score.device)
+    new = torch.ones_like(ordered, dtype=torch.bool)  # the first of its ties
+    torch.ne(ordered[..., 1:], ordered[..., :-1], out=new[..., 1:])
+    first = torch.where(new, place, 0).cummax(-1).values
+    last = torch.where(new.roll(-1, -1), place, score.shape[-1]).flip(-1).cummin(-1).values.flip(-1)
+    midrank = (first + last).double() / 2 + 1
     positives = label.sum(-1).double()
     negatives = score.shape[-1] - positives
     wins = (midrank * label).sum(-1) - positives * (positives + 1) / 2

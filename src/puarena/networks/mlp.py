@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -14,7 +14,9 @@ from puarena.networks import kernels
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
-TILE = 1 << 19  # hidden units of a tile on the CPU: two megabytes in float32
+TOGETHER = 1 << 19  # hidden units of several runs that one batched product makes on the CPU: two megabytes
+ALONE = 4096  # numbers in a run's batch from which its products are made apart, where possible by oneDNN
+ROWS = 512  # and of so many examples at a time at most, so that their hidden units stay in a core's cache
 
 
 class _Logit(torch.autograd.Function):
@@ -26,98 +28,154 @@ class _Logit(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, theta: Tensor, units: int) -> Tensor:
-        weight_1 = split(theta, x.shape[-1], units)[0]
+    def forward(ctx: Any, x: Tensor, theta: Tensor, views: Views) -> Tensor:
+        ctx.views = views
         if kernels.available(theta):
             from puarena.networks.kernels.mlp import finish_forward
 
-            hidden = torch.bmm(x, weight_1)
-            f = finish_forward(hidden, theta, x.shape[-1])
+            hidden = [torch.bmm(x, views.weight_1)]
+            f = finish_forward(hidden[0], theta, x.shape[-1])
         else:
-            hidden = x.new_empty(*x.shape[:2], units)
-            f = tiled_forward(x, theta, units, hidden)
-        ctx.save_for_backward(x, hidden, theta)
+            hidden = []
+            f = plain_forward(x, views, hidden)
+        ctx.save_for_backward(x, theta, *hidden)
         return f
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,) = grads
-        x, hidden, theta = ctx.saved_tensors
-        out = torch.empty_like(theta)
+        x, theta, *hidden = ctx.saved_tensors
         if kernels.available(theta):
             from puarena.networks.kernels.mlp import start_backward
 
-            g_hidden = start_backward(g, hidden, theta, out, x.shape[-1])
-            torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden.shape[-1])[0])
+            out = torch.empty_like(theta)
+            g_hidden = start_backward(g, hidden[0], theta, out, x.shape[-1])
+            torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden[0].shape[-1])[0])
         else:
-            tiled_backward(x, theta, hidden, g, out)
+            out = plain_backward(x, ctx.views, hidden, g)
         return None, out, None  # inputs are data
 
 
-def tiles(runs: int, n: int, units: int) -> Iterator[tuple[slice, slice]]:
-    """Cut ``[runs, n]`` into pieces whose hidden units stay in a core's cache: several runs, or rows of one."""
-    rows = max(1, TILE // units)
-    if n > rows:
-        yield from ((slice(r, r + 1), slice(a, a + rows)) for r in range(runs) for a in range(0, n, rows))
+class Views:
+    """The parts of ``theta``, together and of every run, cut once: updates are in place."""
+
+    def __init__(self, theta: Tensor, features: int, units: int) -> None:
+        self.theta, self.units = theta.detach(), units
+        self.weight_1, self.bias_1, weight_2, bias_2 = split(self.theta, features, units)
+        self.low, self.high, self.offsets = weight_2[:, 0], weight_2[:, 1], bias_2[:, 0].unbind(-1)
+        self.first_layers = list(zip(self.weight_1.unbind(), self.bias_1[:, 0].unbind(), strict=True))
+
+    def of(self, theta: Tensor) -> bool:
+        """Are these the parts of this tensor?"""
+        return self.theta.data_ptr() == theta.data_ptr()
+
+    def readout(self) -> Tensor:
+        """What the hidden units are weighted with, ``[runs, units]``."""
+        return self.high - self.low
+
+    def offset(self) -> Tensor:
+        """What is added to their sum, ``[runs]``."""
+        return self.offsets[1] - self.offsets[0]
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None, then: str) -> Tensor | None:
+    """``x weight + bias``, ``then`` "relu" or "none", by oneDNN, which knows instructions that MKL leaves aside.
+
+    None where it is not there, not made for such numbers, or its call alone costs more than it saves.
+    """
+    if x.numel() < ALONE or x.dtype != torch.float32 or not x.is_cpu or not torch.backends.mkldnn.is_available():
+        return None
+    made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.t(), bias, then, [], "")
+    return made
+
+
+def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The hidden units of one run, ``[n, units]``."""
+    fused = product(x, weight, bias, "relu")
+    return torch.addmm(bias, x, weight).relu_() if fused is None else fused
+
+
+def _alone(x: Tensor, views: Views, readout: Tensor, hidden: list[Tensor] | None) -> Tensor:
+    """``plain_forward`` of a single run, in as few calls as can be."""
+    h = units_of(x, *views.first_layers[0])
+    if hidden is not None:
+        hidden.append(h)
+    return torch.addmv(views.offset(), h, readout)
+
+
+def _alone_backward(x: Tensor, readout: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    """The gradient of a single run's parameters, one after the other."""
+    row = g.unsqueeze(0)
+    scaled, active = torch.cat([x.t() * row, row]), h.sign()
+    first_layer = product(scaled, active, None, "none")
+    if first_layer is None:
+        first_layer = torch.mm(scaled, active)
+    first_layer *= readout
+    of_readout, of_offset = torch.mv(h.t(), g), row.sum(1)
+    return torch.cat([first_layer.view(-1), -of_readout, of_readout, -of_offset, of_offset])
+
+
+def plain_forward(x: Tensor, views: Views, hidden: list[Tensor] | None = None) -> Tensor:
+    """Return the logits; the hidden units are appended to ``hidden``, if given: of every run, or of several at a time.
+
+    Small batches of several runs are one batched product; where a run has enough examples, its own is faster.
+    """
+    runs, n = x.shape[:2]
+    readout = views.readout()
+    if runs == 1 and (n <= ROWS or hidden is not None):
+        return _alone(x[0], views, readout[0], hidden).unsqueeze(0)
+    f = x.new_empty(runs, n)
+    if x[0].numel() < ALONE:
+        for run in together(runs, n, views.units):
+            h = torch.baddbmm(views.bias_1[run], x[run], views.weight_1[run]).relu_()
+            torch.sum(h * readout[run].unsqueeze(1), -1, out=f[run])
+            if hidden is not None:
+                hidden.append(h)
     else:
-        step = max(1, TILE // (n * units))
-        yield from ((slice(r, r + step), slice(0, n)) for r in range(0, runs, step))
+        rows = n if hidden is not None else ROWS
+        for f_r, x_r, w, first in zip(f.unbind(), x.unbind(), readout.unbind(), views.first_layers, strict=True):
+            for part, into in zip(x_r.split(rows), f_r.split(rows), strict=True):
+                h = units_of(part, *first)
+                torch.mv(h, w, out=into)
+                if hidden is not None:
+                    hidden.append(h)
+    return f.add_(views.offset().unsqueeze(1))
 
 
-def tiled_forward(x: Tensor, theta: Tensor, units: int, hidden: Tensor | None = None) -> Tensor:
-    """Return the logits; ``hidden``, if given, is filled with the hidden units."""
-    if len(x) == 1 and x.shape[1] * units <= TILE:
-        return _alone(x[0], theta[0], units, hidden).unsqueeze(0)
-    weight_1, bias_1, weight_2, bias_2 = split(theta, x.shape[-1], units)
-    readout, offset = weight_2[:, 1] - weight_2[:, 0], bias_2[:, :, 1] - bias_2[:, :, 0]
-    f = x.new_empty(x.shape[:2])
-    for run, row in tiles(x.shape[0], x.shape[1], units):
-        h = None if hidden is None else hidden[run, row]
-        h = torch.baddbmm(bias_1[run], x[run, row], weight_1[run], out=h).relu_()
-        f[run, row] = (h * readout[run].unsqueeze(1)).sum(-1) + offset[run]
-    return f
-
-
-def _alone(x: Tensor, theta: Tensor, units: int, hidden: Tensor | None) -> Tensor:
-    """The logits of one run and one tile: plain matrix products, which cost less to call."""
-    a, b = x.shape[-1] * units, (x.shape[-1] + 1) * units
-    h = torch.addmm(theta[a:b], x, theta[:a].view(-1, units), out=None if hidden is None else hidden[0]).relu_()
-    low, high = theta[b : b + units], theta[b + units : b + 2 * units]
-    return torch.mv(h, high - low).add_(theta[-1] - theta[-2])
-
-
-def _alone_backward(x: Tensor, theta: Tensor, hidden: Tensor, g: Tensor, out: Tensor) -> None:
-    """``tiled_backward`` of one run."""
-    units, b = hidden.shape[-1], (x.shape[-1] + 1) * hidden.shape[-1]
-    low, high = out[b : b + units], out[b + units : b + 2 * units]
-    torch.mv(hidden.t(), g, out=high)
-    torch.neg(high, out=low)
-    column = g.unsqueeze(1)
-    first_layer = out[:b].view(-1, units)
-    torch.mm(torch.cat([x * column, column], 1).t(), hidden.sign(), out=first_layer)
-    first_layer *= theta[b + units : b + 2 * units] - theta[b : b + units]
-    torch.sum(g, 0, out=out[-1])
-    torch.neg(out[-1], out=out[-2])
-
-
-def tiled_backward(x: Tensor, theta: Tensor, hidden: Tensor, g: Tensor, out: Tensor) -> None:
-    """Write the gradient of every parameter into ``out``."""
-    if len(x) == 1:
-        _alone_backward(x[0], theta[0], hidden[0], g[0], out[0])
-        return
-    features, units = x.shape[-1], hidden.shape[-1]
-    _, _, weight_2, _ = split(theta, features, units)
+def plain_backward(x: Tensor, views: Views, hidden: list[Tensor], g: Tensor) -> Tensor:
+    """Return the gradient of all parameters; ``hidden`` is what ``plain_forward`` made."""
+    (runs, n, features), units, readout = x.shape, views.units, views.readout()
+    if runs == 1:
+        return _alone_backward(x[0], readout[0], hidden[0], g[0]).unsqueeze(0)
+    out = torch.empty_like(views.theta)
     _, _, g_weight_2, g_bias_2 = split(out, features, units)
-    readout = (weight_2[:, 1] - weight_2[:, 0]).unsqueeze(1)
-    scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
-    first_layer = out[:, : (features + 1) * units].view(-1, features + 1, units)  # weights, then biases
-    for run, _ in tiles(len(x), 1, units * x.shape[1]):
-        h = hidden[run]
-        torch.bmm(g[run].unsqueeze(1), h, out=g_weight_2[run, 1:])
-        torch.mul(torch.bmm(scaled[run], h.sign()), readout[run], out=first_layer[run])
+    first_layer = out[:, : (features + 1) * units].view(runs, features + 1, units)  # weights, then biases
+    scaled = torch.cat([x.transpose(1, 2) * g.unsqueeze(1), g.unsqueeze(1)], 1)
+    if n * features < ALONE:
+        for run, h in zip(together(runs, n, units), hidden, strict=True):
+            torch.bmm(g[run].unsqueeze(1), h, out=g_weight_2[run, 1:])
+            torch.bmm(scaled[run], h.sign(), out=first_layer[run])
+    else:
+        each = zip(hidden, g.unbind(), scaled.unbind(), g_weight_2[:, 1].unbind(), first_layer.unbind(), strict=True)
+        for h, g_r, scaled_r, g_readout, g_first in each:
+            torch.mv(h.t(), g_r, out=g_readout)
+            active = h.sign()
+            fused = product(scaled_r, active, None, "none")
+            if fused is None:
+                torch.mm(scaled_r, active, out=g_first)
+            else:
+                g_first.copy_(fused)
+    first_layer *= readout.unsqueeze(1)
     torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
     torch.sum(g, -1, out=g_bias_2[:, 0, 1])
     torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
+    return out
+
+
+def together(runs: int, n: int, units: int) -> list[slice]:
+    """Cut the runs into groups whose hidden units stay in a core's cache."""
+    step = max(1, TOGETHER // max(1, n * units))
+    return [slice(run, run + step) for run in range(0, runs, step)]
 
 
 def split(theta: Tensor, features: int, hidden: int) -> Parts:
@@ -162,6 +220,10 @@ class MLP(RunNetwork):
         for part, fan_in in zip(split(theta, features, hidden), (features, features, hidden, hidden), strict=True):
             part.mul_(fan_in**-0.5)
         self.weight = nn.Parameter(theta.to(dtype))
+        self._views: Views | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_views": None}  # a copy cuts its own
 
     def parts(self) -> Parts:
         """Return views of the first layer's weights and biases and the second's, as ``split`` says."""
@@ -184,6 +246,8 @@ class MLP(RunNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
         x = x.flatten(2)
+        if self._views is None or not self._views.of(self.weight):
+            self._views = Views(self.weight, self.features, self.hidden)
         if torch.is_grad_enabled() or kernels.available(self.weight):
-            return _Logit.apply(x, self.weight, self.hidden)
-        return tiled_forward(x, self.weight, self.hidden)
+            return _Logit.apply(x, self.weight, self._views)
+        return plain_forward(x, self._views)

@@ -114,16 +114,18 @@ class Setup:
 class Now(Mapping[str, Tensor]):
     """What a step needs beside its inputs, read from blocks computed ahead (``{name: [steps, …]}``) at the cursor.
 
-    Each value is read when it is first asked for, so that an algorithm pays for what it uses.
+    Each value is read when it is first asked for, so that an algorithm pays for what it uses. A cursor on the device
+    can be captured; a plain number is faster where nothing is.
     """
 
-    def __init__(self, block: Mapping[str, Tensor], cursor: Tensor, kind: str = "") -> None:
+    def __init__(self, block: Mapping[str, Tensor], cursor: Tensor | int, kind: str = "") -> None:
         self.block, self.cursor, self.kind = block, cursor, kind
         self.read: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.read:
-            self.read[name] = self.block[self.kind + name].index_select(0, self.cursor).squeeze(0)
+            values, at = self.block[self.kind + name], self.cursor
+            self.read[name] = values[at] if isinstance(at, int) else values.index_select(0, at).squeeze(0)
         return self.read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -220,6 +222,7 @@ class Algorithm(nn.Module):
         rates = setup.rate.tolist()
         weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, rates, strict=True)]
         weight = weight if self.calibration_is == "mean" else [0.0] * setup.runs
+        self.weighs_p = any(weight)  # in some run P counts as part of the marginal
         self.register_buffer("w", torch.tensor(weight, dtype=like.dtype, device=like.device))
         unknown = set(setup.hyper) - set(self.hypers())
         if unknown:
@@ -318,7 +321,8 @@ class Algorithm(nn.Module):
 
     def mean_u(self, g_u: Tensor, g_p: Tensor) -> Tensor:
         """Average over the marginal: ``mean_U`` for a plain run, ``(1-w) mean_U + w mean_P`` for a calibrated one."""
-        return torch.lerp(g_u.mean(-1), g_p.mean(-1), self.w)
+        plain = g_u.mean(-1)
+        return torch.lerp(plain, g_p.mean(-1), self.w) if self.weighs_p else plain
 
     def chosen(self, option: str, value: str) -> Tensor:
         """Return which runs have ``value`` for a named option, as bool ``[runs]``; for ``prepare``, not for steps."""
