@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from puarena.data import View
 
-_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 22}  # activations of the widest layer that a chunk may have
+_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 22}  # activations of the widest layer that a chunk may have
 _WIDE_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}  # and in a convolutional network
 _WIDE = 4096  # activations per example from which a network counts as one
 

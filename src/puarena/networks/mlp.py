@@ -14,9 +14,8 @@ from puarena.networks import kernels
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
-TOGETHER = 1 << 19  # hidden units of several runs that one batched product makes on the CPU: two megabytes
-ALONE = 4096  # numbers in a run's batch from which its products are made apart, where possible by oneDNN
-ROWS = 512  # and of so many examples at a time at most, so that their hidden units stay in a core's cache
+TILE = 1 << 19  # hidden units that one batched product makes on the CPU: two megabytes in float32
+ROWS = 512  # examples of a run that are evaluated at a time, so that their hidden units stay in a core's cache
 
 
 class _Logit(torch.autograd.Function):
@@ -78,103 +77,72 @@ class Views:
         return self.offsets[1] - self.offsets[0]
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None, then: str) -> Tensor | None:
-    """``x weight + bias``, ``then`` "relu" or "none", by oneDNN, which knows instructions that MKL leaves aside.
-
-    None where it is not there, not made for such numbers, or its call alone costs more than it saves.
-    """
-    if x.numel() < ALONE or x.dtype != torch.float32 or not x.is_cpu or not torch.backends.mkldnn.is_available():
-        return None
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.t(), bias, then, [], "")
-    return made
-
-
 def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The hidden units of one run, ``[n, units]``."""
-    fused = product(x, weight, bias, "relu")
-    return torch.addmm(bias, x, weight).relu_() if fused is None else fused
+    """The hidden units of one run, ``[n, units]``, in evaluation.
 
-
-def _alone(x: Tensor, views: Views, readout: Tensor, hidden: list[Tensor] | None) -> Tensor:
-    """``plain_forward`` of a single run, in as few calls as can be."""
-    h = units_of(x, *views.first_layers[0])
-    if hidden is not None:
-        hidden.append(h)
-    return torch.addmv(views.offset(), h, readout)
-
-
-def _alone_backward(x: Tensor, readout: Tensor, h: Tensor, g: Tensor) -> Tensor:
-    """The gradient of a single run's parameters, one after the other."""
-    row = g.unsqueeze(0)
-    scaled, active = torch.cat([x.t() * row, row]), h.sign()
-    first_layer = product(scaled, active, None, "none")
-    if first_layer is None:
-        first_layer = torch.mm(scaled, active)
-    first_layer *= readout
-    of_readout, of_offset = torch.mv(h.t(), g), row.sum(1)
-    return torch.cat([first_layer.view(-1), -of_readout, of_readout, -of_offset, of_offset])
-
-
-def plain_forward(x: Tensor, views: Views, hidden: list[Tensor] | None = None) -> Tensor:
-    """Return the logits; the hidden units are appended to ``hidden``, if given: of every run, or of several at a time.
-
-    Small batches of several runs are one batched product; where a run has enough examples, its own is faster.
+    Of many examples oneDNN makes them about twice as fast where MKL leaves a processor's widest instructions aside; its
+    call costs too much for a training batch.
     """
-    runs, n = x.shape[:2]
+    if 2 * len(x) >= ROWS and x.dtype == torch.float32 and x.is_cpu and torch.backends.mkldnn.is_available():
+        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.t(), bias, "relu", [], "")
+        return made
+    return torch.addmm(bias, x, weight).relu_()
+
+
+def evaluated(x: Tensor, views: Views) -> Tensor:
+    """The logits without anything kept, run by run in parts."""
+    f = x.new_empty(x.shape[:2])
+    for into, inputs, readout, first in zip(f, x, views.readout(), views.first_layers, strict=True):
+        for part, of_part in zip(inputs.split(ROWS), into.split(ROWS), strict=True):
+            torch.mv(units_of(part, *first), readout, out=of_part)
+    return f.add_(views.offset().unsqueeze(1))
+
+
+def plain_forward(x: Tensor, views: Views, hidden: list[Tensor]) -> Tensor:
+    """Return the logits, and append the hidden units to ``hidden``: of one run, or of several that fit in a tile."""
     readout = views.readout()
-    if runs == 1 and (n <= ROWS or hidden is not None):
-        return _alone(x[0], views, readout[0], hidden).unsqueeze(0)
-    f = x.new_empty(runs, n)
-    if x[0].numel() < ALONE:
-        for run in together(runs, n, views.units):
-            h = torch.baddbmm(views.bias_1[run], x[run], views.weight_1[run]).relu_()
-            torch.sum(h * readout[run].unsqueeze(1), -1, out=f[run])
-            if hidden is not None:
-                hidden.append(h)
-    else:
-        rows = n if hidden is not None else ROWS
-        for f_r, x_r, w, first in zip(f.unbind(), x.unbind(), readout.unbind(), views.first_layers, strict=True):
-            for part, into in zip(x_r.split(rows), f_r.split(rows), strict=True):
-                h = units_of(part, *first)
-                torch.mv(h, w, out=into)
-                if hidden is not None:
-                    hidden.append(h)
+    if len(x) == 1:
+        weight, bias = views.first_layers[0]
+        hidden.append(torch.addmm(bias, x[0], weight).relu_())
+        return torch.mv(hidden[0], readout[0]).add_(views.offset()).unsqueeze(0)
+    f = x.new_empty(x.shape[:2])
+    for run in tiles(*x.shape[:2], views.units):
+        hidden.append(torch.baddbmm(views.bias_1[run], x[run], views.weight_1[run]).relu_())
+        torch.sum(hidden[-1] * readout[run].unsqueeze(1), -1, out=f[run])
     return f.add_(views.offset().unsqueeze(1))
 
 
 def plain_backward(x: Tensor, views: Views, hidden: list[Tensor], g: Tensor) -> Tensor:
     """Return the gradient of all parameters; ``hidden`` is what ``plain_forward`` made."""
-    (runs, n, features), units, readout = x.shape, views.units, views.readout()
-    if runs == 1:
-        return _alone_backward(x[0], readout[0], hidden[0], g[0]).unsqueeze(0)
+    if len(x) == 1:
+        return _alone_backward(x[0], views.readout()[0], hidden[0], g[0]).unsqueeze(0)
+    (runs, n, features), units = x.shape, views.units
     out = torch.empty_like(views.theta)
     _, _, g_weight_2, g_bias_2 = split(out, features, units)
     first_layer = out[:, : (features + 1) * units].view(runs, features + 1, units)  # weights, then biases
-    scaled = torch.cat([x.transpose(1, 2) * g.unsqueeze(1), g.unsqueeze(1)], 1)
-    if n * features < ALONE:
-        for run, h in zip(together(runs, n, units), hidden, strict=True):
-            torch.bmm(g[run].unsqueeze(1), h, out=g_weight_2[run, 1:])
-            torch.bmm(scaled[run], h.sign(), out=first_layer[run])
-    else:
-        each = zip(hidden, g.unbind(), scaled.unbind(), g_weight_2[:, 1].unbind(), first_layer.unbind(), strict=True)
-        for h, g_r, scaled_r, g_readout, g_first in each:
-            torch.mv(h.t(), g_r, out=g_readout)
-            active = h.sign()
-            fused = product(scaled_r, active, None, "none")
-            if fused is None:
-                torch.mm(scaled_r, active, out=g_first)
-            else:
-                g_first.copy_(fused)
-    first_layer *= readout.unsqueeze(1)
+    scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
+    readout = views.readout().unsqueeze(1)
+    for run, h in zip(tiles(runs, n, units), hidden, strict=True):
+        torch.bmm(g[run].unsqueeze(1), h, out=g_weight_2[run, 1:])
+        torch.mul(torch.bmm(scaled[run], h.sign()), readout[run], out=first_layer[run])
     torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
     torch.sum(g, -1, out=g_bias_2[:, 0, 1])
     torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
     return out
 
 
-def together(runs: int, n: int, units: int) -> list[slice]:
+def _alone_backward(x: Tensor, readout: Tensor, h: Tensor, g: Tensor) -> Tensor:
+    """The gradient of a single run's parameters, one after the other, in as few calls as can be."""
+    column = g.unsqueeze(1)
+    first_layer = torch.mm(torch.cat([x * column, column], 1).t(), h.sign())
+    first_layer *= readout
+    of_readout, of_offset = torch.mv(h.t(), g), column.sum(0)
+    return torch.cat([first_layer.view(-1), -of_readout, of_readout, -of_offset, of_offset])
+
+
+def tiles(runs: int, n: int, units: int) -> list[slice]:
     """Cut the runs into groups whose hidden units stay in a core's cache."""
-    step = max(1, TOGETHER // max(1, n * units))
+    step = max(1, TILE // max(1, n * units))
     return [slice(run, run + step) for run in range(0, runs, step)]
 
 
@@ -250,4 +218,4 @@ class MLP(RunNetwork):
             self._views = Views(self.weight, self.features, self.hidden)
         if torch.is_grad_enabled() or kernels.available(self.weight):
             return _Logit.apply(x, self.weight, self._views)
-        return plain_forward(x, self._views)
+        return evaluated(x, self._views)
