@@ -106,7 +106,7 @@ def plain_forward(x: Tensor, views: Views, hidden: list[Tensor]) -> Tensor:
         hidden.append(torch.addmm(bias, x[0], weight).relu_())
         return torch.mv(hidden[0], readout[0]).add_(views.offset()).unsqueeze(0)
     f = x.new_empty(x.shape[:2])
-    for run in tiles(*x.shape[:2], views.units):
+    for run in tiles(len(x), x.shape[1], views.units):
         hidden.append(torch.baddbmm(views.bias_1[run], x[run], views.weight_1[run]).relu_())
         torch.sum(hidden[-1] * readout[run].unsqueeze(1), -1, out=f[run])
     return f.add_(views.offset().unsqueeze(1))
