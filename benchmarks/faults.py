@@ -49,6 +49,7 @@ SPEC = Spec(
     warmup=200,
     record_every=50,
 )
+SMALL = SPEC.override(steps=200, warmup=50)
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
@@ -72,9 +73,9 @@ def compare(out: Path, whole: Path) -> str:
     return f"{len(set(a['run']))} runs: {lost} lost, {doubled} doubled records, {different} different"
 
 
-def command(folder: Path, workers: int = 2) -> subprocess.Popen[bytes]:
+def command(folder: Path, workers: int = 2, spec: Spec = SPEC) -> subprocess.Popen[bytes]:
     """The experiment as a command with a process group of its own."""
-    (folder / "spec.json").write_text(json.dumps(SPEC.to_dict()))
+    (folder / "spec.json").write_text(json.dumps(spec.to_dict()))
     words = ["run", folder / "spec.json", "--out", folder / "out", "--device", "cpu"]
     words += ["--workers", workers, "--checkpoint-every", 1]
     call = [sys.executable, "-m", "puarena", *map(str, words)]
@@ -103,8 +104,8 @@ def _written(file: Path) -> float:
         return 0.0
 
 
-def undisturbed(folder: Path) -> Path:
-    puarena.run(SPEC, folder / "whole", device="cpu", workers=1)
+def undisturbed(folder: Path, spec: Spec = SPEC) -> Path:
+    puarena.run(spec, folder / "whole", device="cpu", workers=1)
     return folder / "whole"
 
 
@@ -226,7 +227,7 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    small = SPEC.override(steps=200, warmup=50, configs=max(1, fleets // 20))
+    small = SMALL.override(configs=max(1, fleets // 20))
     puarena.run(small, folder / "whole", device="cpu", workers=1, fleet_size=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -263,8 +264,8 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
 
 def limits(folder: Path) -> None:
     """Run into the machine's limits, then once more without them."""
-    whole = undisturbed(folder)
-    (folder / "spec.json").write_text(json.dumps(SPEC.to_dict()))
+    whole = undisturbed(folder, SMALL)
+    (folder / "spec.json").write_text(json.dumps(SMALL.to_dict()))
     words = [sys.executable, "-m", "puarena", "run", str(folder / "spec.json"), "--device", "cpu", "--workers", "2"]
     trials = {
         "a disk of 200 kB": "mount -t tmpfs -o size=200k tmpfs OUT || exit 99",
@@ -297,7 +298,7 @@ def limits(folder: Path) -> None:
         )
         if os.path.ismount(out):
             subprocess.run(["umount", str(out)], check=True)
-    process = command(folder)
+    process = command(folder, spec=SMALL)
     while not any((folder / "out" / "claims").glob("[!.]*")):
         time.sleep(0.1)
     os.rename(folder / "out", folder / "moved")

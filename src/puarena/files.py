@@ -16,7 +16,9 @@ from puarena.errors import UserError
 from puarena.processes import MACHINE, lives
 
 OURS = re.compile(r"\..+\.(\w+)-(\d+)\.tmp")  # a temporary file: of which machine, of which process
+SPARE = 100  # open files beside those that are asked for
 SEAL = "puarena-sha256:" + "0" * 64  # a file that has this somewhere can be sealed
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _SEALED = re.compile(rb"puarena-sha256:([0-9a-f]{64})")
 
 
@@ -31,7 +33,7 @@ def written_aside(target: Path, exclusive: bool = False) -> Iterator[Path]:
         yield temp
         _flush(temp)
         if exclusive:
-            os.link(temp, target)
+            _put_first(temp, target)
         else:
             os.replace(temp, target)
         _flush(target.parent)
@@ -42,6 +44,19 @@ def written_aside(target: Path, exclusive: bool = False) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temp.unlink(missing_ok=True)
+
+
+def _put_first(temp: Path, target: Path) -> None:
+    """Give a file its name if nobody has it. Some file systems have no links: it may be seen half for a moment."""
+    try:
+        os.link(temp, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with target.open("xb") as file:
+            file.write(temp.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def write_file(target: str | Path, content: str | bytes, exclusive: bool = False) -> None:
@@ -90,6 +105,19 @@ def check_writable(*folders: Path) -> None:
         with written_aside(folder / "trial") as temp:
             temp.write_bytes(b"puarena")
         (folder / "trial").unlink(missing_ok=True)
+
+
+def make_room(files: int) -> None:
+    """Let this process have so many files open at once, as far as it may."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files + SPARE if hard == resource.RLIM_INFINITY else min(files + SPARE, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def sealed(content: bytes) -> bytes:

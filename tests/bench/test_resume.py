@@ -25,12 +25,13 @@ from puarena.bench.plan import make_plan
 from puarena.bench.progress import Progress
 from puarena.bench.spec import Spec
 from puarena.cli import experiments
+from puarena.errors import UserError
 from puarena.fleet import Fleet, FleetConfig, State, StateError
 from puarena.fleet.best import Best
 from puarena.fleet.checkpoint import made_by
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
-from puarena.store import open_store
+from puarena.store import Folder, open_store
 from stand_still import command, plugged, until
 from toys import rows, toy
 
@@ -363,6 +364,21 @@ def test_a_folder_keeps_its_fleets(tmp_path, whole):
         go(tmp_path / "b", fleet_size=3)
     go(tmp_path / "b", fleet_size=2)
     assert puarena.load(tmp_path / "b").df().groupby("fleet")["run"].nunique().max() == 2
+
+
+def test_of_two_groupings_that_race_one_is_refused(tmp_path, monkeypatch):
+    """Both saw that none was kept; every run would be trained twice, in fleets of other sizes."""
+    spec = SPEC.override(steps=10)
+    put = Folder.keep_planned
+
+    def later(store, planned, first=False):
+        monkeypatch.setattr(Folder, "keep_planned", put)
+        puarena.run(spec, tmp_path, device="cpu", workers=1)  # the other driver
+        put(store, planned, first)
+
+    monkeypatch.setattr(Folder, "keep_planned", later)
+    with pytest.raises(UserError, match=r"has fleets of the networks' own size.*leave --fleet-size 1 away"):
+        puarena.run(spec, tmp_path, device="cpu", workers=1, fleet_size=1)
 
 
 def test_states_of_runs_that_are_done_go_silently(tmp_path):

@@ -117,6 +117,23 @@ def test_of_two_specs_that_race_for_a_folder_one_is_refused(tmp_path: Path) -> N
         assert open_store(tmp_path / str(trial)).spec_hash == winner
 
 
+def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*given: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", no_links)
+    store = Folder.create(tmp_path / "out", SPEC, "abc")
+    with pytest.raises(UserError, match="another spec"):
+        Folder.create(tmp_path / "out", SPEC, "def")
+    mine = store.claim("f")
+    assert mine is not None
+    assert store.claim("f") is None
+    with pytest.raises(FileExistsError):
+        files.write_file(mine.file, "again", exclusive=True)
+    mine.release()
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["spec.json"]
+
+
 def test_an_unwritable_folder_is_noticed_at_once(store: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_bytes
 

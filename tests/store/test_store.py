@@ -253,6 +253,26 @@ def test_a_shard_cut_anywhere(store: Store) -> None:
     assert Folder(store.path).done_runs() == {"a-0", "a-1"}
 
 
+HANDLES = """
+import resource, sys
+from puarena.store import Folder
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[2])))
+try:
+    print(len(Folder(sys.argv[1]).done_runs()))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("most, words", [(4096, "60\n"), (32, "ulimit -n 4096')\n")])
+def test_more_shards_than_files_may_be_open(store: Store, most: int, words: str) -> None:
+    for number in range(60):
+        store.write_shard(f"f{number}", curves(f"f{number}", runs=1, records=1))
+    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[1])}
+    call = [sys.executable, "-c", HANDLES, str(store.path), str(most)]
+    assert subprocess.check_output(call, text=True, env=environment).endswith(words)
+
+
 @pytest.mark.parametrize("name", ["b.parquet", "notes.txt"])
 def test_a_foreign_file(store: Store, name: str) -> None:
     store.write_shard("a", curves("a"))

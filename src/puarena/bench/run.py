@@ -188,22 +188,25 @@ def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
     )
 
 
-def _grouping(store: Folder, plan: Plan, limit: int | None, device: str) -> Planned:
+def _grouping(store: Folder, plan: Plan, asked: int | None, device: str) -> Planned:
     """The fleets of a folder: those it has, and for runs that it does not know, new ones."""
     kept = store.planned()
-    if kept is not None and limit not in (None, kept.limit):
+    if kept is not None and asked not in (None, kept.limit):
         size = "the networks' own size" if kept.limit is None else f"at most {kept.limit} runs"
         raise UserError(
             f"'{store.path}' has fleets of {size}, and what a run is trained with changes the rounding of its numbers: "
-            f"leave --fleet-size {limit} away, or use another --out"
+            f"leave --fleet-size {asked} away, or use another --out"
         )
     known = {run.run_id for run in kept.runs} if kept else set()
     new = [run for run in plan.runs if run.run_id not in known]
     if kept is not None and not new:
         return kept
-    limit = kept.limit if kept else limit
+    limit = kept.limit if kept else asked
     planned = Planned(((*kept.runs,) if kept else ()) + planned_runs(group(new, limit, device)), limit)
-    store.keep_planned(planned)
+    try:
+        store.keep_planned(planned, first=kept is None)
+    except FileExistsError:  # somebody else was first just now
+        return _grouping(store, plan, asked, device)
     return planned
 
 

@@ -11,7 +11,7 @@ from puarena.errors import UserError
 from puarena.store import legacy
 from puarena.store.planned import Planned
 from puarena.store.schema import COLUMNS, FORMAT, OK, is_value, select_list
-from puarena.store.sql import ask, scan, sql_name, sql_text
+from puarena.store.sql import ask, check_handles, scan, sql_name, sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -90,7 +90,8 @@ class Store:
 
         try:
             yield
-        except duckdb.Error:
+        except duckdb.Error as failure:
+            check_handles(failure)
             for file in self.shards():
                 try:
                     duckdb.connect().execute(f"SELECT hash(COLUMNS(*)) FROM {scan([file])}").fetchall()

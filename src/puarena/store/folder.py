@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.files import cannot_write, check_writable, is_whole, parsed, reason, tidy, write_file
+from puarena.files import cannot_write, check_writable, is_whole, make_room, parsed, reason, tidy, write_file
 from puarena.store import claims
 from puarena.store.base import READABLE, Store, has_schema
 from puarena.store.identity import digest
 from puarena.store.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.store.planned import Planned, read_planned, write_planned
 from puarena.store.schema import FORMAT, check_frame, select_list
+from puarena.store.sql import check_handles
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -101,9 +102,9 @@ class Folder(Store):
         with suppress(OSError):
             self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
 
-    def keep_planned(self, planned: Planned) -> None:
-        """Note which runs are meant to be there, and in which fleets."""
-        write_planned(self.path, planned)
+    def keep_planned(self, planned: Planned, first: bool = False) -> None:
+        """Note which runs are meant to be there, and in which fleets; ``first``: of several at once one succeeds."""
+        write_planned(self.path, planned, first)
 
     def has_shard(self, fleet: str) -> bool:
         """Is this fleet stored?"""
@@ -164,6 +165,7 @@ class Folder(Store):
                 for file in fresh:
                     self.check_shard(con, file)
         self._verified = stamps
+        make_room(len(files))
         return files
 
     def check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
@@ -173,6 +175,7 @@ class Folder(Store):
         try:
             columns, marks = footer(con, file)
         except (duckdb.Error, ValueError) as error:
+            check_handles(error)
             raise _bad_shard(file, "is truncated or not a Parquet file") from error
         written_in = self.info["format"]
         if marks.get(b"puarena_format") != str(written_in).encode() or not has_schema(columns, written_in):

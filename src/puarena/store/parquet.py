@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 SEALED = "puarena_seal"  # the mark that holds the checksum
 
 
-def write_parquet(con: DuckDBPyConnection, query: str, target: Path, marks: Mapping[str, str]) -> None:
-    """Write what a query gives, with marks and a checksum over the whole file."""
+def write_parquet(
+    con: DuckDBPyConnection, query: str, target: Path, marks: Mapping[str, str], exclusive: bool = False
+) -> None:
+    """Write what a query gives, with marks and a checksum over the whole file; ``exclusive``: if there is none yet."""
     import duckdb
 
     listed = ", ".join(f"{key}: {sql_text(value)}" for key, value in {**marks, SEALED: SEAL}.items())
     options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{{listed}}}"
-    with written_aside(target) as temp:
+    with written_aside(target, exclusive) as temp:
         try:
             con.execute(f"COPY ({query}) TO {sql_text(temp)} ({options})")
         except duckdb.IOException as error:

@@ -44,15 +44,15 @@ class Planned:
     limit: int | None = None
 
 
-def write_planned(folder: Path, planned: Planned) -> None:
-    """Keep the planned runs of a results folder."""
+def write_planned(folder: Path, planned: Planned, first: bool = False) -> None:
+    """Keep the planned runs of a results folder; ``first``: a ``FileExistsError`` if somebody has just done that."""
     import duckdb
     import pandas as pd
 
     frame = pd.DataFrame([astuple(run) for run in planned.runs], columns=[field.name for field in fields(PlannedRun)])
     with duckdb.connect() as con:
         con.register("frame", frame)
-        write_parquet(con, "SELECT * FROM frame", folder / FILE, {LIMIT: str(planned.limit or "")})
+        write_parquet(con, "SELECT * FROM frame", folder / FILE, {LIMIT: str(planned.limit or "")}, first)
 
 
 def read_planned(folder: Path) -> Planned | None:

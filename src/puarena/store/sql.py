@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from puarena.errors import UserError
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
@@ -36,3 +38,11 @@ def sql_file(path: Path) -> str:
 def scan(files: Iterable[Path]) -> str:
     """Parquet files as one table, columns joined by name; a folder named ``a=b`` is not a column."""
     return f"read_parquet([{', '.join(map(sql_file, files))}], hive_partitioning = false, union_by_name = true)"
+
+
+def check_handles(error: Exception) -> None:
+    """Say it if DuckDB, which has all files of a query open, may open no more."""
+    if "Too many open files" in str(error):
+        raise UserError(
+            "this process may not have as many files open as there are shards; allow it more ('ulimit -n 4096')"
+        ) from error
