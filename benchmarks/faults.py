@@ -268,11 +268,11 @@ def limits(folder: Path) -> None:
     (folder / "spec.json").write_text(json.dumps(SMALL.to_dict()))
     words = [sys.executable, "-m", "puarena", "run", str(folder / "spec.json"), "--device", "cpu", "--workers", "2"]
     trials = {
-        "a disk of 200 kB": "mount -t tmpfs -o size=200k tmpfs OUT || exit 99",
+        "a disk of 100 kB": "mount -t tmpfs -o size=100k tmpfs OUT || exit 99",
         "a read-only file system": "mount -t tmpfs -o ro tmpfs OUT || exit 99",
         "files of at most 20 kB": "ulimit -f 20",
         "24 file handles": "ulimit -n 24",
-        "2 GB of address space": "ulimit -v 2000000",
+        "1 GB of address space": "ulimit -v 1000000",
         "stderr is full": "exec 2>/dev/full",
         "stdout is closed": "exec 1>&-",
         "nobody reads stdout and stderr any more": "exec > >(head -c 100 > /dev/null) 2>&1",
@@ -289,11 +289,12 @@ def limits(folder: Path) -> None:
         if os.path.ismount(out):
             more = "remount,rw,size=100m"
             subprocess.run(["mount", "-o", more, str(out)], check=True)
+        stored = len(open_store(out).done_runs()) if (out / "spec.json").exists() else 0
         second = subprocess.run([*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True)
         traceback = "Traceback" in first.stderr
         print(
-            f"{name}: exit {first.returncode}, traceback {traceback}, '{said}'; then exit {second.returncode}, "
-            f"{compare(out, whole)}",
+            f"{name}: exit {first.returncode}, {stored} runs stored, traceback {traceback}, '{said}'; then exit "
+            f"{second.returncode}, {compare(out, whole)}",
             flush=True,
         )
         if os.path.ismount(out):

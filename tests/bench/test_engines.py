@@ -242,6 +242,22 @@ def test_a_display_that_breaks_does_not_end_training(tmp_path, whole):
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
 
+def test_nobody_reads_what_a_run_says(tmp_path):
+    (tmp_path / "spec.yaml").write_text(json.dumps(SPEC.override(algorithms=["upu"], configs=1).to_dict()))
+    words = ["run", tmp_path / "spec.yaml", "--out", tmp_path / "out", "--device", "cpu", "--workers", "1"]
+    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "puarena", *map(str, words)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    process.stderr.close()
+    assert process.wait(LIMIT) == 0
+    assert len(open_store(tmp_path / "out").done_runs()) == 1
+
+
 def test_reading_runs_no_code(tmp_path):
     trap = tmp_path / "trap"
     plugin = tmp_path / "bad.py"

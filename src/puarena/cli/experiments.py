@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -184,7 +186,7 @@ def run(
         )
         raise typer.Exit(3)
     plugins = "".join(f" --plugin {path}" for path in experiment.plugin or ())
-    typer.echo(f"results in {out}; next: puarena report {out}{plugins}")
+    tell(f"results in {out}; next: puarena report {out}{plugins}")
     raise typer.Exit(exit_code(outcome, out))
 
 
@@ -232,6 +234,15 @@ def say(text: str) -> None:
         typer.echo(text, err=True)
 
 
+def tell(text: str) -> None:
+    """Say what comes of hours of training; that nobody reads it any more (``| head``) does not make it a failure."""
+    try:
+        typer.echo(text)
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it goes nowhere
+
+
 def say_notes(notes: Iterable[str]) -> None:
     for note in notes:
         say(f"note: {note}")
@@ -269,7 +280,7 @@ def exit_code(outcome: Outcome, out: Path) -> int:
     outcomes = store.outcomes()
     diverged = len(store.diverged(outcomes))
     if diverged:
-        typer.echo(f"{diverged:,} of {len(outcomes):,} runs diverged: 'puarena report {out}' says which", err=True)
+        say(f"{diverged:,} of {len(outcomes):,} runs diverged: 'puarena report {out}' says which")
     return 1 if outcome.failures or outcome.failed_before else 4 if diverged and diverged == len(outcomes) else 0
 
 
