@@ -352,6 +352,14 @@ def test_another_spec_is_refused(tmp_path):
     assert suite_of(suites.get("tabular").override(profile="released").resolve())[0] == "tabular"
 
 
+def test_the_way_to_right_results_names_the_plugin(tmp_path):
+    (tmp_path / "my method.py").write_text(PLUGIN)
+    spec = TINY.override(algorithms=["mine"], plugins=[str(tmp_path / "my method.py")], steps=10)
+    with pytest.raises(UserError, match="is not the suite 'tiny'") as error:
+        suite_of(spec)
+    assert f"--algorithms mine --plugin '{tmp_path}/my method.py' --out NEW" in str(error.value)
+
+
 def test_a_plugin_that_breaks_the_contract_is_refused(mine, monkeypatch):
     def broken(names, device="cpu"):
         return iter([(names[0], "repeats", "it does not")]) if names else iter(())

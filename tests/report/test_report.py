@@ -286,3 +286,11 @@ def test_an_unwritable_file(tmp_path: Path, write: Any) -> None:
             write([only(records(ALL))], target)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
     assert write([]) is not None
+
+
+def test_a_row_of_the_suite_carries_its_note() -> None:
+    source = pd.concat([records({"p3mix-e": 0.6, "upu": 0.7}, dataset=name) for name in ("letter", "usps")])
+    letter, usps = table(source)
+    assert any(note.startswith("p3mix-e: its early-learning weight of 5") for note in letter.notes)
+    assert not any("early-learning" in note for note in usps.notes)
+    assert "collapse to one side" in to_markdown([letter])

@@ -32,7 +32,7 @@ def suite_of(spec: Spec) -> tuple[str, Spec]:
         if not words:
             return key[0], suites.get(key[0]).override(profile=key[1])
     words = differing[suite, profile]
-    methods = ",".join(spec.algorithms)
+    methods = " ".join([",".join(spec.algorithms), *(f"--plugin {shlex.quote(plugin)}" for plugin in spec.plugins)])
     option = "" if profile == "definition" else f" --profile {profile}"
     raise UserError(
         f"the spec '{spec.name}' is not the suite '{suite}' ({'; '.join(words[:3])}); make the results with "

@@ -12,6 +12,7 @@ from puarena.data.labelling import SCAR
 from puarena.errors import unknown
 from puarena.metrics import CRITERIA, METRICS, cautions
 from puarena.notebook import Shown
+from puarena.paper import ROW_NOTES
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.problems import settings as settings_by_code
@@ -230,7 +231,14 @@ def _one(
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
     rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
     warned = [] if problem.labelling == SCAR else cautions(dict.fromkeys(column.criterion for column in columns))
-    about = (*(f"{text}." for text in warned), *_notes(numbers), *_at_chance(rows, columns), *notes)
+    told = {row.label: ROW_NOTES.get((row.base, problem.dataset)) for row in rows}
+    about = (
+        *(f"{text}." for text in warned),
+        *_notes(numbers),
+        *_at_chance(rows, columns),
+        *(f"{label}: {note}." for label, note in told.items() if note),
+        *notes,
+    )
     marked = tuple(_marked(rows, columns))
     return Table(**_facts(problem, PROBLEM), columns=columns, rows=marked, error=error, notes=about)
 
