@@ -60,7 +60,7 @@ def test_a_table_escapes_every_word():
 
 
 def test_an_outcome_shows_its_counts_and_what_failed():
-    failure = Failure("f", EVIL, 2, "it broke", "ValueError", "here", "m", 1.0, 1)
+    failure = Failure("ValueError", "it broke", "here", "m", 1.0, fleet="f", label=EVIL, runs=2, attempt=1)
     words = words_of(Outcome(Path("out"), 7, 3, 2, failures=[failure], stopped="time is up", notes=("left out",)))
     assert words[:1] == ["runs in out"]
     assert dict(zip(words[1:9:2], words[2:9:2], strict=True)) == {
