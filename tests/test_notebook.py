@@ -66,7 +66,7 @@ def test_an_outcome_shows_its_counts_and_what_failed():
     assert dict(zip(words[1:9:2], words[2:9:2], strict=True)) == {
         "planned": "7", "there already": "3", "computed": "2", "failed": "2",
     }  # fmt: skip
-    assert words[-3:] == [f"{EVIL} failed: it broke", "Stopped: time is up", "left out"]
+    assert words[-3:] == [f"{EVIL} failed: ValueError: it broke (here)", "Stopped: time is up", "left out"]
 
 
 def test_priors_show_the_interval_other_methods_and_notes():
