@@ -181,7 +181,7 @@ def draw(frame: pd.DataFrame, file: Path) -> None:
     strips = []
     for name, title in COLUMNS.items():
         y = alt.Y(f"{name}:Q", title="", scale=alt.Scale(zero=True))
-        x = alt.X("minute:Q", title="minutes" if name == list(COLUMNS)[-1] else "")
+        x = alt.X("minute:Q", title="minutes" if name == list(COLUMNS)[-1] else "", scale=alt.Scale(nice=False))
         line = alt.Chart(thin, title=title).mark_line(color=VIOLET, strokeWidth=1).encode(x, y)
         strips.append(line.properties(width=640, height=80))
     save(alt.vconcat(*strips), file)
