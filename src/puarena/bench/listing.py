@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from puarena.without_torch import torch_or_names
+
 Rows = list[dict[str, Any]]
 
 
@@ -71,11 +73,13 @@ def suites() -> Rows:
 
 def engines() -> Rows:
     """Every executor."""
-    from puarena.bench import executors
+    with torch_or_names():
+        from puarena.bench import executors
 
+        kinds = executors.kinds()
     return [
         {"name": name, "devices": list(kind.devices), "meaning": (inspect.getdoc(kind) or "").partition("\n")[0]}
-        for name, kind in executors.kinds().items()
+        for name, kind in kinds.items()
     ]
 
 
@@ -100,8 +104,8 @@ SHOWN = {  # the columns for the terminal; JSON has all of them
 HEADS = {"needs_prior": "prior"}
 
 
-def show(kind: str) -> None:
-    """Print one list in columns."""
+def show(kind: str, hint: bool = True) -> None:
+    """Print one list in columns, and a hint to more."""
     from rich.console import Console
     from rich.table import Table
 
@@ -111,7 +115,7 @@ def show(kind: str) -> None:
     for row in KINDS[kind]():
         table.add_row(*(_words(row[column]) for column in SHOWN[kind]))
     Console(highlight=False, markup=False).print(table)
-    if kind == "algorithms":
+    if kind == "algorithms" and hint:
         words = "'puarena explain NAME' says what one does; --json prints everything"
         Console(highlight=False, markup=False, stderr=True).print(words)
 

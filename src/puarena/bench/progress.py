@@ -42,6 +42,7 @@ class Progress:
         self._forecast = Forecast((), {}, self._began)
         self._shown: tuple[float, float | None] = (float("-inf"), None)  # when the time left was computed
         self.visible = True  # until something goes wrong with the display
+        self.thorough = False  # also say which fleets are stored
         self.beacon: Beacon | None = None  # tells other processes which fleets are in training
 
     def __enter__(self) -> Progress:
@@ -100,6 +101,8 @@ class Progress:
         self.fleets_done += 1
         if failure is None:
             self.runs_done += len(fleet.runs)
+            if self.thorough:
+                self.safely(self.say, f"stored: {fleet.label}, {len(fleet.runs)} runs")
         else:
             self.failed += 1
             self.safely(self.say, f"{fleet.label} failed: {failure}")
@@ -220,9 +223,11 @@ class _TimeLeft:
         return self.live.time_left if self.live.fleets else ""
 
 
-def for_terminal() -> Progress:
-    """A bar where somebody watches, lines elsewhere."""
-    return Live() if sys.stderr.isatty() else Lines()
+def for_terminal(thorough: bool = False) -> Progress:
+    """A bar where somebody watches, lines elsewhere; ``thorough`` is for who wants to hear of every fleet."""
+    live = Live() if sys.stderr.isatty() else Lines()
+    live.thorough = thorough
+    return live
 
 
 def clock(seconds: float) -> str:

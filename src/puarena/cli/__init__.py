@@ -1,11 +1,11 @@
 """The command line: thin, every command is one call into the rooms, and nothing heavy is imported before it is needed.
 
-What a user can fix ends as ``error: <one sentence>`` on stderr with exit code 2. Exit code 1: some fleets failed; 3:
-the time of ``--for`` is up; 4: every run diverged; 130: interrupted.
+What a user can fix ends as ``error: <one sentence>`` on stderr with exit code 2; docs/command-line.md has the others.
 """
 
 from __future__ import annotations
 
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +13,16 @@ from typer.core import TyperGroup
 
 from puarena import __version__
 from puarena.cli import algorithms, bias, community, datasets, experiments, figures, practice, priors, reports, speed
+from puarena.cli.manners import App, Quiet, Verbose, begin, complain, manners
 from puarena.errors import UserError
 from puarena.without_torch import TRAINING, needs
 
+INTERRUPTED = 130  # 128 and the number of SIGINT
+
 
 class _Commands(TyperGroup):
-    """Turns a UserError of any command into one sentence and exit code 2; refuses empty words."""
+    """Turns a UserError of any command into one sentence and exit code 2, an interrupt into exit code 130; refuses
+    empty words."""
 
     _empty = ""
 
@@ -31,20 +35,19 @@ class _Commands(TyperGroup):
             if self._empty:
                 raise UserError(self._empty)
             return super().invoke(ctx)
-        except UserError as error:
-            sentence = str(error)
         except BrokenPipeError:
             raise  # whoever read the output has gone
-        except OSError as error:  # a full disk, a folder that may not be written
-            sentence = f"'{error.filename}': {error.strerror}" if error.filename else error.strerror or str(error)
-        except MemoryError:
-            sentence = "there is not enough memory for this"
-        except ModuleNotFoundError as error:
-            if not error.name or error.name.split(".")[0] not in TRAINING:
+        except (UserError, OSError, MemoryError, ModuleNotFoundError) as error:
+            sentence = _sentence(error)
+            if sentence is None:
                 raise
-            sentence = needs(error.name)
-        typer.echo(f"error: {sentence}", err=True)
-        raise typer.Exit(2)
+            if manners.verbose:
+                complain(traceback.format_exc().rstrip())
+            complain(f"error: {sentence}")
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt as interrupt:
+            complain("interrupted; what was stored before is whole: run the same command again")
+            raise typer.Exit(getattr(interrupt, "code", INTERRUPTED)) from None
 
 
 def _empty_word(args: list[str]) -> str:
@@ -58,11 +61,21 @@ def _empty_word(args: list[str]) -> str:
     return ""
 
 
-app = typer.Typer(
+def _sentence(error: Exception) -> str | None:
+    """What went wrong, if that is for the user to fix."""
+    if isinstance(error, OSError):  # a full disk, a folder that may not be written
+        return f"'{error.filename}': {error.strerror}" if error.filename else error.strerror or str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this"
+    if isinstance(error, ModuleNotFoundError):
+        return needs(error.name) if error.name and error.name.split(".")[0] in TRAINING else None
+    return str(error)
+
+
+app = App(
     cls=_Commands,
     help="An honest arena for positive-unlabeled learning.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -70,7 +83,12 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    begin(quiet, verbose)
     if version:
         typer.echo(f"puarena {__version__}")
         raise typer.Exit

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import answer, manners
 from puarena.errors import UserError, unknown
 
 
@@ -21,22 +21,28 @@ def list_(
     if what not in listing.KINDS:
         raise unknown("list", what, listing.KINDS)
     if as_json:
-        typer.echo(json.dumps(listing.KINDS[what](), indent=2))
+        answer(listing.KINDS[what]())
     else:
-        listing.show(what)
+        listing.show(what, hint=not manners.quiet)
 
 
 def explain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="an algorithm; see 'list algorithms'")],
     plugin: opt.Plugins = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
     from puarena import catalogue, plugins
+    from puarena.algorithms.core.describe import describe
     from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
         plugins.load(path)
-    typer.echo(text(catalogue.get(name)))
+    entry = catalogue.get(name)
+    if as_json:
+        answer(describe(entry))
+    else:
+        typer.echo(text(entry))
 
 
 def check(
@@ -44,6 +50,7 @@ def check(
         str, typer.Argument(metavar="FILE|NAME", help="a Python file with algorithms, or a registered name")
     ],
     device: opt.Device = "cpu",
+    as_json: opt.AsJson = False,
 ) -> None:
     """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
     from puarena import catalogue, contract, plugins
@@ -54,10 +61,15 @@ def check(
         raise UserError(f"'{target}' defines no algorithm; there is nothing to check")
     if catalogue.get(names[0]).fits:
         raise UserError(f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps")
-    broken = 0
+    broken, checked = 0, []
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         broken += problem is not None
+        checked.append({"algorithm": name, "promise": promise, "problem": problem})
+        if as_json:
+            continue
         typer.echo(f"{name}: {'ok    ' if problem is None else 'BROKEN'} {promise}{f': {problem}' if problem else ''}")
+    if as_json:
+        answer(checked)
     if broken:
         raise UserError(f"{broken} promise(s) of the contract do not hold; see the lines marked BROKEN")
 

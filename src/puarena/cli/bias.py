@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import App, answer
 
-bias_app = typer.Typer(help="Labels that are not given at random.", no_args_is_help=True, rich_markup_mode=None)
+bias_app = App(help="Labels that are not given at random.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @bias_app.command("list")
-def bias_list() -> None:
+def bias_list(as_json: opt.AsJson = False) -> None:
     """List the ways of labelling, their parameters and the names they have in the literature."""
     from puarena.data import labelling
 
+    if as_json:
+        ways = map(labelling.mechanism, labelling.mechanisms())
+        answer([{"name": way.text, "aliases": way.aliases, "meaning": way.meaning} for way in ways])
+        return
     for name in labelling.mechanisms():
         mechanism = labelling.mechanism(name)
         known = f" (also: {', '.join(mechanism.aliases)})" if mechanism.aliases else ""
@@ -41,11 +45,11 @@ def bias_show(
     source = room.load(dataset, data)
     problem = room.Problem(source.name, case, setting, rate, None, labelling)
     _, hidden = room.draw(source, problem, split)
+    if as_json:
+        answer({"labelling": problem.labelling, **(asdict(hidden.bias) if hidden.bias is not None else {})})
+        return
     if hidden.bias is None:
         typer.echo(f"{problem.labelling}: labels are given at random")
-        return
-    if as_json:
-        typer.echo(json.dumps({"labelling": problem.labelling, **asdict(hidden.bias)}))
         return
     bias, chances = hidden.bias, hidden.propensity_train
     assert chances is not None
@@ -70,7 +74,7 @@ def bias_toy(
 
     rows, turned = toy.thresholds(points), toy.directions(max(1000, points // 10))
     if as_json:
-        typer.echo(json.dumps({"thresholds": rows, "directions": turned}))
+        answer({"thresholds": rows, "directions": turned})
         return
     typer.echo(
         f"Gaussians at -1 and 1, {points:,} points, {toy.FREQUENCY:.0%} of the positives labeled: accuracy of the "
@@ -99,7 +103,10 @@ def bias_verdict(
     from puarena.report.bias import markdown, verdicts
 
     table = verdicts(folder, metrics.metric(metric).name, metrics.criterion(criterion).name)
-    typer.echo(table.to_json(orient="records") if as_json else markdown(table))
+    if as_json:
+        answer(table.to_dict("records"))
+    else:
+        typer.echo(markdown(table))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import answer, manners, say
 
 
 def publish(
@@ -36,7 +37,7 @@ def publish(
         typer.echo(f"its card, tables and leaderboard say: not the suite as it stands: {'; '.join(done.departs)}")
     if done.shelf_size > LIMIT:
         size = f"{done.shelf_size / 1e6:.1f} MB"
-        typer.echo(f"warning: {out} has {size}, and the package takes {LIMIT / 1e6:g} MB of them", err=True)
+        say(f"warning: {out} has {size}, and the package takes {LIMIT / 1e6:g} MB of them")
 
 
 def submit(
@@ -48,7 +49,7 @@ def submit(
     """Check results and pack them for a pull request to results/community; nothing is sent."""
     from puarena.community.submit import submit as pack
 
-    typer.echo(pack(folder, name, code, out, say=lambda text: typer.echo(f"ok: {text}", err=True)).what_to_do)
+    typer.echo(pack(folder, name, code, out, say=lambda text: say(f"ok: {text}")).what_to_do)
 
 
 def reproduce(
@@ -62,6 +63,7 @@ def reproduce(
     device: opt.Device = "auto",
     data: opt.Data = None,
     workers: opt.Workers = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Run one row of published results again and say whether it came out the same (exit code 1 if not)."""
     from puarena.bench.progress import for_terminal
@@ -72,7 +74,16 @@ def reproduce(
     which = opt.many(dataset, "dataset", str), opt.many(case, "case", int), split
     files = [str(path) for path in plugin or ()]
     how: dict[str, Any] = {"device": device, "data": data, "workers": workers}
-    done = again(source, row, *which, plugins=files, out=out, progress=for_terminal(), **how)
+    live = None if manners.quiet else for_terminal(thorough=manners.verbose)
+    done = again(source, row, *which, plugins=files, out=out, progress=live, **how)
+    if as_json:
+        cells = [
+            {"problem": problem.label(), "metric": metric, "criterion": criterion, "published": line.published,
+             "now": line.ours, "agrees": agrees(line)}
+            for (problem, metric, criterion), line in done.cells.items()
+        ]  # fmt: skip
+        answer({"same": done.same, "verdict": done.verdict, "cells": cells})
+        raise typer.Exit(0 if done.same else 1)
     for (problem, metric, criterion), line in done.cells.items():
         what = f"{problem.label()}: {METRICS[metric].title} by {CRITERIA[criterion].title}"
         apart = "" if agrees(line) else "  OUTSIDE"
@@ -88,7 +99,7 @@ def site(
     """Build the leaderboards of all published results as static files."""
     from puarena.community.site import build
 
-    for board in build(results, out, say=lambda text: typer.echo(text, err=True)):
+    for board in build(results, out, say=say):
         typer.echo(f"wrote {out / board.place}.html and .csv")
 
 

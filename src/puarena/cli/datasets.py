@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import App, answer
 from puarena.errors import UserError
 
-data_app = typer.Typer(help="List, download, check and prepare datasets.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(help="List, download, check and prepare datasets.", no_args_is_help=True, rich_markup_mode=None)
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="datasets; all if none is named")]
 
 
+def _files(names: list[str] | None, data: Path | None) -> list[dict[str, Any]]:
+    """The datasets and where their files are, for programs."""
+    from puarena import data as room
+
+    return [
+        {"name": name, "title": room.info(name).title, "files": [asdict(file) for file in room.verify(name, data)]}
+        for name in names or room.names()
+    ]
+
+
 @data_app.command("list")
-def data_list(names: Names = None, data: opt.Data = None) -> None:
+def data_list(names: Names = None, data: opt.Data = None, as_json: opt.AsJson = False) -> None:
     """List the datasets and which of their files are here."""
     from puarena import data as room
 
+    if as_json:
+        answer(_files(names, data))
+        return
     for name in names or room.names():
         info, files = room.info(name), room.verify(name, data)
         here = sum(file.path is not None for file in files)
@@ -40,14 +55,17 @@ def data_fetch(names: Names = None, data: opt.Data = None) -> None:
 
 
 @data_app.command("verify")
-def data_verify(names: Names = None, data: opt.Data = None) -> None:
+def data_verify(names: Names = None, data: opt.Data = None, as_json: opt.AsJson = False) -> None:
     """Check the files that are here against their checksums."""
     from puarena import data as room
 
     bad: list[str] = []
+    if as_json:
+        answer(_files(names, data))
     for name in names or room.names():
         for file in room.verify(name, data):
-            typer.echo(f"{name:<28}{file.status:<20}{file.path or file.file}")
+            if not as_json:
+                typer.echo(f"{name:<28}{file.status:<20}{file.path or file.file}")
             if file.status == "wrong checksum" or (names and file.status == "missing"):
                 bad.append(f"'{file.path or file.file}' of {name}: {file.status}")
     if bad:

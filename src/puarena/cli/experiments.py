@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import answer, complain, manners, say
 from puarena.cli.options import many
 from puarena.errors import UserError
 
@@ -104,11 +104,12 @@ def demo(
     report.to_terminal(report.table(out))
     page = out / "page.html"
     report.write_page(out, page)
-    typer.echo(
-        f"\nThe same as a page: {page}\n"
-        "Next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes here,\n"
-        "'puarena list algorithms' what the rows are."
-    )
+    typer.echo(f"\nThe same as a page: {page}")
+    if not manners.quiet:
+        typer.echo(
+            "Next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes here,\n"
+            "'puarena list algorithms' what the rows are."
+        )
     raise typer.Exit(exit_code(outcome, out))
 
 
@@ -134,7 +135,7 @@ def plan(
     summary = summarise(plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet)
     say_notes(plan.notes)
     if as_json:
-        typer.echo(json.dumps(summary))
+        answer(summary)
         return
     others = _machines(engine, gpus, summary["device"])
     where = "on this machine" if engine is None and gpus is None else f"with {others}"
@@ -163,6 +164,7 @@ def run(
     retry_failed: opt.RetryFailed = False,
     stop_after: opt.For = None,
     engine: opt.Engine = None,
+    as_json: opt.AsJson = False,
     **how: Any,
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
@@ -180,13 +182,16 @@ def run(
         "engine": engine,
     }
     outcome = run_spec(experiment.spec(), out, how, "the same command")
+    if as_json:
+        answer(outcome)
     if outcome.stopped:
         say(
             f"stopped, as {outcome.stopped}; finished fleets and last states are kept: run the same command to continue"
         )
         raise typer.Exit(3)
     plugins = "".join(f" --plugin {path}" for path in experiment.plugin or ())
-    tell(f"results in {out}; next: puarena report {out}{plugins}")
+    if not as_json and not manners.quiet:
+        tell(f"results in {out}; next: puarena report {out}{plugins}")
     raise typer.Exit(exit_code(outcome, out))
 
 
@@ -201,7 +206,7 @@ def status(
 
     store = open_store(folder)
     if as_json:
-        typer.echo(json.dumps(standing.standing(store).counts))
+        answer(standing.standing(store).counts)
     elif watch:
         standing.watch(store)
     else:
@@ -220,18 +225,12 @@ def doctor(
 
     report = examine(folder, repair)
     if as_json:
-        typer.echo(json.dumps(asdict(report)))
+        answer(report)
     else:
         for finding in report.findings:
             typer.echo(f"{finding.file}: {finding.what}" + (f"; moved to {finding.moved}" if finding.moved else ""))
         typer.echo(report.line)
     raise typer.Exit(1 if any(not finding.moved for finding in report.findings) else 0)
-
-
-def say(text: str) -> None:
-    """Say something that is not the answer; nobody may be there to hear it."""
-    with suppress(OSError):
-        typer.echo(text, err=True)
 
 
 def tell(text: str) -> None:
@@ -251,12 +250,14 @@ def say_notes(notes: Iterable[str]) -> None:
 def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
     from puarena.bench import run as bench
+    from puarena.bench.progress import for_terminal
 
+    live = False if manners.quiet else for_terminal(thorough=manners.verbose)
     try:
-        outcome = bench.run(spec, out, **how)
+        outcome = bench.run(spec, out, progress=live, **how)
     except KeyboardInterrupt as interrupt:
         why = f" by {interrupt.args[0]}" if interrupt.args else ""
-        say(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to continue")
+        complain(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to continue")
         raise typer.Exit(getattr(interrupt, "code", 130)) from None
     say_notes(outcome.notes)
     if outcome.stored:
@@ -264,9 +265,9 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     if outcome.elsewhere:
         say_notes([f"{outcome.elsewhere} runs were computed by other processes meanwhile"])
     for failure in outcome.failures:
-        say(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}")
+        complain(f"failed: {failure.label}, {failure.runs} runs: {failure.reason}")
     if outcome.failures:
-        say(f"run {again} with --retry-failed to try the failed fleets again")
+        complain(f"run {again} with --retry-failed to try the failed fleets again")
     elif outcome.failed_before:
         say(f"{outcome.failed_before} runs failed before ('puarena status {out}'); --retry-failed tries them again")
     return outcome

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import say
 from puarena.cli.options import many
 
 
@@ -24,9 +25,9 @@ def figures(
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     files, missing = write_figures(folder, out, many(format, "format", str) or ["svg"], metrics, criteria)
     for path in files:
-        typer.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}")
     for name, reason in missing.items():
-        typer.echo(f"left out {name}: {reason}", err=True)
+        say(f"left out {name}: {reason}")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -9,13 +9,14 @@ import typer
 
 from puarena.cli import options as opt
 from puarena.cli import tables
+from puarena.cli.manners import App, answer, say
 from puarena.cli.options import many
 from puarena.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-practice_app = typer.Typer(
+practice_app = App(
     help="How practitioners' methods compare on real tables.", no_args_is_help=True, rich_markup_mode=None
 )
 
@@ -43,6 +44,7 @@ def fit(
     ] = 0,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
+    as_json: opt.AsJson = False,
 ) -> None:
     """Fit a model to a table of labeled positives and unlabeled rows."""
     import warnings
@@ -80,26 +82,33 @@ def fit(
             warnings.simplefilter("always", UserWarning)
             if search > 1:
                 race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(X, marks)
-                typer.echo(race.table())
+                if not as_json:
+                    typer.echo(race.table())
                 clf = race.best_estimator_
             else:
                 clf.fit(X, marks)
     except ValueError as error:
         raise UserError(tables.sentence(error)) from None
     for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
-        typer.echo(f"note: {text}", err=True)
+        say(f"note: {text}")
     try:
         clf.save(out)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(f"the model was fitted and cannot be saved in '{out}' ({reason}); use another --out") from None
     if words := warning(X, marks == 1, setting, clf.prior_):
-        typer.echo(f"warning: {words}", err=True)
-    if len(clf.report_) > 1:
+        say(f"warning: {words}")
+    if len(clf.report_) > 1 and not as_json:
         typer.echo(summary(clf.report_))
     share = float((clf.decision_function(X) > 0)[marks == 0].mean())
     low, high = clf.prior_interval_
     how = f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})" if high > low else f"prior {clf.prior_:.3f}"
+    if as_json:
+        counts = {"labeled": int((marks == 1).sum()), "unlabeled": int((marks == 0).sum()), "features": X.shape[1]}
+        chosen = {"algorithm": clf.algorithm_, "prior": clf.prior_, "prior_interval": [low, high]}
+        score = {"selection": selection, "score": clf.best_score_, "unlabeled_positive": share}
+        answer({"out": out} | counts | chosen | score)
+        return
     kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "best_step_") else ""
     typer.echo(
         f"{clf.algorithm_}: {int((marks == 1).sum()):,} labeled and {int((marks == 0).sum()):,} unlabeled rows, "
@@ -120,6 +129,7 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="FILE", help="a .csv or .parquet file to write")],
     keep: Annotated[str | None, typer.Option(metavar="A,B", help="columns to copy to the result")] = None,
     plugin: opt.Plugins = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is positive)."""
     from puarena.data.frames import suffix
@@ -149,7 +159,11 @@ def predict(
         {**copied, "probability": probability, "predicted": (decision > 0).astype(int), "decision": decision}
     )
     _write(result, out)
-    typer.echo(f"{len(result):,} rows, {int(result['predicted'].sum()):,} predicted positive: {out}")
+    positive = int(result["predicted"].sum())
+    if as_json:
+        answer({"out": out, "rows": len(result), "predicted_positive": positive})
+    else:
+        typer.echo(f"{len(result):,} rows, {positive:,} predicted positive: {out}")
 
 
 def _prior(text: str) -> float | str:
@@ -208,12 +222,12 @@ def bench(
     for line in comparison.compare(chosen, wanted[1], seeds, wanted[0], rows):
         lines.append(line)
         shown = f"accuracy {line['accuracy']:.3f}" if not line["note"] else line["note"]
-        typer.echo(f"{line['table']} {line['labeling']} {line['seed']} {line['method']}: {shown}", err=True)
+        say(f"{line['table']} {line['labeling']} {line['seed']} {line['method']}: {shown}")
     frame = pd.DataFrame(lines)
     if out is not None:
         _write(frame, out)
     if as_json:
-        typer.echo(frame.to_json(orient="records"))
+        answer(frame.to_dict("records"))
         return
     _show(frame, comparison.METRICS)
 

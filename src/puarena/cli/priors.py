@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from puarena.cli import options as opt
 from puarena.cli import tables
+from puarena.cli.manners import App, answer, say
 from puarena.cli.options import many
 from puarena.errors import UserError, unknown
 
-priors_app = typer.Typer(
+priors_app = App(
     help="Estimate the class prior, and see how well that works.", no_args_is_help=True, rich_markup_mode=None
 )
 MANY, DEFAULT = "all", "saturation"
@@ -51,14 +51,14 @@ def estimate(
         for kind in (PriorWarning, TableWarning):
             warnings.simplefilter("always", kind)
         try:
-            answer = estimate_prior(x, marks == 1, setting, method, seed, compare=compare)
+            found = estimate_prior(x, marks == 1, setting, method, seed, compare=compare)
         except ValueError as error:
             raise UserError(tables.sentence(error)) from None
     for warning in notes:
-        typer.echo(f"note: {warning.message}", err=True)
-    everything = {answer.method: answer, **answer.details.get("others", {})}
+        say(f"note: {warning.message}")
+    everything = {found.method: found, **found.details.get("others", {})}
     if as_json:
-        typer.echo(json.dumps({name: plain(each) for name, each in everything.items()}))
+        answer({name: plain(each) for name, each in everything.items()})
         return
     for name, each in everything.items():
         low, high = each.interval
@@ -104,10 +104,10 @@ def bench(
         labelings=many(frequencies, "frequencies", str) or (),
     ):
         rows.append(row)
-        typer.echo(f"{row['dataset']} {row['setting']} {row['at']} {row['method']}: {row['estimate']:.3f}", err=True)
+        say(f"{row['dataset']} {row['setting']} {row['at']} {row['method']}: {row['estimate']:.3f}")
     errors = room.table(rows)
     if as_json:
-        typer.echo(json.dumps({"errors": errors, "estimates": rows}))
+        answer({"errors": errors, "estimates": rows})
         return
     shown = list(dict.fromkeys(at for line in errors for at in line["errors"]))
     head = "".join(f"{f'at {at}':>9}" for at in shown)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import answer, say
 from puarena.cli.options import many
 from puarena.errors import UserError
 
@@ -31,6 +32,7 @@ def report(
     rates: opt.Rates = None,
     plugin: opt.Plugins = None,
     others: opt.With = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Choose models by the stored curves and print the tables; lists also give the order.
 
@@ -56,8 +58,11 @@ def report(
 
         for file in plugin:
             plugins.load(file)
-    say_incomplete(folder)
-    reports.to_terminal(table)
+    say_incomplete(folder, err=as_json)
+    if as_json:
+        answer([{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in table])
+    else:
+        reports.to_terminal(table)
     for path, render in ((markdown, reports.to_markdown), (latex, reports.to_latex), (csv, reports.to_csv)):
         if path is not None:
             render(table, path)
@@ -65,7 +70,7 @@ def report(
         reports.write_page(source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
     for path in (markdown, latex, csv, html):
         if path is not None:
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}")
 
 
 def stats(
@@ -92,7 +97,7 @@ def stats(
     everything = statistics(_together(folder, others), metrics, criteria, over, names, reference, rope=rope)
     say_incomplete(folder, err=as_json)
     if as_json:
-        typer.echo(json.dumps([item.to_dict() for item in everything]))
+        answer([item.to_dict() for item in everything])
     else:
         show_statistics(everything)
 
@@ -106,6 +111,7 @@ def compare(
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Put the results beside published numbers, and say whether the ranking agrees."""
     opt.check_files(markdown, csv, source=folder)
@@ -115,15 +121,20 @@ def compare(
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     comparisons = comparing.compare(folder, published, metrics, criteria)
-    say_incomplete(folder)
-    comparing.show_comparison(comparisons)
+    say_incomplete(folder, err=as_json)
     together = agreement(comparisons)
-    if together.cells:
+    if as_json:
+        outside = [cell.words for cell in together.outside]
+        listed = [asdict(item) | {"title": item.title, "verdict": item.verdict} for item in comparisons]
+        answer({"comparisons": listed, "words": together.words, "outside": outside})
+    else:
+        comparing.show_comparison(comparisons)
+    if together.cells and not as_json:
         typer.echo("\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)]))
     for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
         if path is not None:
             write(comparisons, path)
-            typer.echo(f"wrote {path}", err=True)
+            say(f"wrote {path}")
 
 
 def merge(
@@ -135,12 +146,16 @@ def merge(
     tolerance: Annotated[
         float, typer.Option(metavar="X", min=0, help="by how much two results of one run may differ to be the same")
     ] = 1e-6,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Join the results folders of several people or machines."""
     from puarena.bench.joint_spec import unite
     from puarena.store.merge import merge as join
 
     done = join(folders, out, unite, overlap, tolerance)
+    if as_json:
+        answer(done)
+        return
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.counts, strict=True))
     same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
     typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
@@ -149,6 +164,7 @@ def merge(
 def export(
     folder: opt.Folder,
     out: Annotated[Path, typer.Option(metavar="F", help="the summary, a Parquet file")],
+    as_json: opt.AsJson = False,
 ) -> None:
     """Make a small summary that can be published and is read like a results folder."""
     if out.suffix.lower() != ".parquet":
@@ -157,6 +173,9 @@ def export(
     from puarena.report.export import export as write
 
     counts = write(folder, out)
+    if as_json:
+        answer({"out": out, **counts, "bytes": out.stat().st_size})
+        return
     size = out.stat().st_size / 1e6
     typer.echo(f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB")
 
@@ -167,7 +186,7 @@ def say_incomplete(folder: Path, err: bool = False) -> None:
 
     sentences = completeness(folder)
     for sentence in sentences:
-        typer.echo(sentence, err=err)
+        (say if err else typer.echo)(sentence)
     if sentences and not err:
         typer.echo()
 
@@ -180,7 +199,7 @@ def _together(folder: Path, others: list[str] | None) -> Any:
 
     curves = beside(folder, others)
     for note in curves.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     return curves
 
 

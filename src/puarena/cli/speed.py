@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.manners import say
 from puarena.cli.options import many
 from puarena.errors import UserError, unknown
 
@@ -64,7 +65,7 @@ def speed(
         choices[capture],
         seconds,
         against,
-        say=lambda text: typer.echo(text, err=True),
+        say=say,
     )
     typer.echo(f"{'algorithm':<14}{'features':>9}{'runs':>6}{'':>10}{'run-steps/s':>13}{'us a step':>11}")
     for m in measurements:
@@ -77,7 +78,7 @@ def speed(
         typer.echo(f"largest stack against {label}: {ratio:.1f} times the run-steps per second (geometric mean)")
     if out is not None:
         write_file(out, room.to_json(measurements))
-        typer.echo(f"wrote {out}", err=True)
+        say(f"wrote {out}")
 
 
 def images(network: str, runs: list[int], batch_size: int, precision: str, device: str) -> None:

@@ -115,7 +115,10 @@ def decoded(source: Path, images: Mapping[Name, str]) -> tuple[Bytes, Bytes, Fla
     workers = _cores()
     running: deque[Future[int]] = deque()
     bar = Progress(console=Console(stderr=True), transient=True)
-    shown = bar if sys.stderr.isatty() else nullcontext()  # one that was never shown says nothing at its end either
+    quiet = os.environ.get("PUARENA_QUIET", "") not in ("", "0")
+    shown = (
+        bar if sys.stderr.isatty() and not quiet else nullcontext()
+    )  # one that was never shown says nothing at its end either
     with shown, ThreadPoolExecutor(workers) as pool:  # Pillow decodes and resizes without the lock of Python
         task = bar.add_task(f"decoding {source.name}", total=len(images))
         for block in _blocks(_contents(source, rows)):
