@@ -34,13 +34,8 @@ test-gpu:
 # on a few cores. Interrupted, it goes on where it was.
 REPLICATION ?= replication
 replicate: setup
-	$(BIN)/puarena run tabular --algorithms all,cvir-c,count-loss-c,glws-c --out $(REPLICATION)/definition
-	$(BIN)/puarena run tabular --profile released --out $(REPLICATION)/released
-	for profile in definition released; do \
-		$(BIN)/puarena publish $(REPLICATION)/$$profile --out $(REPLICATION)/results --replace && \
-		$(BIN)/puarena compare $(REPLICATION)/$$profile --csv $(REPLICATION)/compare-$$profile.csv || exit 1; \
-	done
-	$(BIN)/python benchmarks/replication.py
+	$(BIN)/python benchmarks/repeat.py --out $(REPLICATION)
+	$(BIN)/python benchmarks/replication.py --results $(REPLICATION)/results
 
 # The leaderboards of results/ as static files in site/leaderboard.
 site: setup

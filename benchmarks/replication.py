@@ -3,6 +3,8 @@
     python benchmarks/replication.py            the effects, each with n and an interval
     python benchmarks/replication.py --tables   both profiles and the published numbers side by side, in Markdown
 
+With ``--results DIR`` from the summaries in a folder, such as the one that ``make replicate`` writes.
+
 Intervals are 95% intervals of a mean by Student's t. Over methods: one value per method, the mean over its problems.
 """
 
@@ -32,9 +34,16 @@ def interval(values: Iterable[float], unit: str) -> str:
     return f"{x.mean():+.2f} [{x.mean() - half:+.2f}, {x.mean() + half:+.2f}] points, n = {len(x)} {unit}"
 
 
+def source(profile: str) -> str:
+    """The published summary, or the one in the folder after ``--results``."""
+    if "--results" in sys.argv:
+        return f"{sys.argv[sys.argv.index('--results') + 1]}/tabular-{profile}.parquet"
+    return f"published:tabular-{profile}"
+
+
 def selection(profile: str) -> DataFrame:
     """What each criterion chose for every method that competes."""
-    chosen = select(f"published:tabular-{profile}")
+    chosen = select(source(profile))
     return chosen[~chosen["frame"] & ~chosen["supervised"]]
 
 
@@ -102,7 +111,7 @@ def published_effects() -> None:
 def agreements() -> None:
     """How many cells agree, and how the rankings correlate."""
     for profile in PROFILES:
-        comparisons = compare(f"published:tabular-{profile}")
+        comparisons = compare(source(profile))
         print(f"{profile}: {agreement(comparisons).words}")
         lines = [line for item in comparisons if item.metric in TABULATED for line in item.lines]
         far = sum(abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines)
@@ -120,7 +129,7 @@ def tables() -> None:
     theirs = {(k[0].dataset, k[0].case, *k[1:]): v for k, v in read_published().items()}
     ours = {}
     for profile in PROFILES:
-        numbers = aggregate(select(f"published:tabular-{profile}", ["oa"]), ["accuracy"])
+        numbers = aggregate(select(source(profile), ["oa"]), ["accuracy"])
         for row in numbers.itertuples():
             ours[profile, row.dataset, row.case, row.base, row.calibrated] = f"{row.mean:.2f} ± {row.stderr:.2f}"
     for dataset in ("letter", "usps"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -118,6 +119,27 @@ def test_the_package_brings_the_tables_of_both_profiles():
 
 def _in(store):
     return store.relation().project('dataset, "case"').distinct().fetchall()
+
+
+def test_what_is_published_says_how_to_run_it_again(tmp_path):
+    path = Path(__file__).parents[2] / "benchmarks" / "repeat.py"
+    spec = importlib.util.spec_from_file_location("repeat", path)
+    repeat = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(repeat)
+    calls = repeat.commands(published.folder(), tmp_path / "out")
+    assert set(calls) == set(published.listed())
+    for name, (run, publish, _) in calls.items():
+        assert run[3:4] == ["run"]
+        assert run[run.index("--out") + 1] == publish[publish.index("publish") + 1] == str(tmp_path / "out" / name)
+    card = json.loads((published.folder() / "tabular-released.json").read_text())
+    card |= {"command": "puarena run SPEC.yaml --out RESULTS", "spec": TINY.to_dict()}
+    (tmp_path / "shelf").mkdir()
+    shutil.copy(published.folder() / "tabular-released.parquet", tmp_path / "shelf" / "x.parquet")
+    (tmp_path / "shelf" / "x.json").write_text(json.dumps(card))
+    ((run, _, _),) = repeat.commands(tmp_path / "shelf", tmp_path / "out").values()
+    assert Spec.load(run[4]).hash() == TINY.hash()
+    with pytest.raises(SystemExit, match="has no y"):
+        repeat.commands(tmp_path / "shelf", tmp_path, ["y"])
 
 
 def test_the_wheel_takes_the_results_along():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from puarena.report.agreement import agreement, agrees
+from puarena.report.agreement import agreement, agrees, to_published_csv
 from puarena.report.compare import Line, compare, read_published
 from puarena.report.methods import METHOD, Method
 from results import facts, records
@@ -43,3 +43,13 @@ def test_cells_outside_are_named():
 def _is_letter(key) -> bool:
     problem, _, calibrated, metric, criterion = key
     return (problem.dataset, calibrated, metric, criterion) == ("letter", False, "accuracy", "pa")
+
+
+def test_rows_with_an_optimiser_of_their_own_meet_rows_that_have_it(tmp_path):
+    for optimiser, mean in (("protocol", 0.7), ("authors", 0.9)):
+        to_published_csv(records({"pan": mean, "upu": 0.8}, optimiser=optimiser), tmp_path / f"{optimiser}.csv")
+    both = (tmp_path / "protocol.csv").read_text() + (tmp_path / "authors.csv").read_text().partition("\n")[2]
+    (tmp_path / "both.csv").write_text(both)
+    for file, published in (("both", 90.0), ("authors", 90.0), ("protocol", 70.0)):  # else with the usual row
+        found = compare(records({"pan": 0.9}, optimiser="authors"), tmp_path / f"{file}.csv", "accuracy", "oa")
+        assert [line.published for line in found[0].lines] == [pytest.approx(published)]

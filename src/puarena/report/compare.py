@@ -174,7 +174,9 @@ def compare(
         rate, prior = round(stored.rate, 6), round(stored.prior, 6)
         problem = replace(stored, dataset=stored.dataset.lower(), rate=rate, prior=prior)
         criterion = published_criterion(method.profile, row["criterion"])
-        values = theirs.get((problem, method.base, method.calibrated, row["metric"], criterion))
+        ways = [slug(f"{method.base} ({', '.join(method.unusual)})"), method.base]  # the row run alike comes first
+        keys = [(problem, name, method.calibrated, row["metric"], criterion) for name in ways]
+        values = next((theirs[key] for key in keys if key in theirs), None)
         if values and not math.isnan(row["mean"]):
             profile = ", ".join([method.profile, *method.unusual])
             line = Line(method, float(row["mean"]), float(row["stderr"]), int(row["n"]), *values)
