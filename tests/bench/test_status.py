@@ -6,6 +6,7 @@ import io
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena.bench import beacon, status
+from puarena.bench.machine import made
 from puarena.bench.plan import Plan, group, make_plan
 from puarena.bench.progress import Progress
 from puarena.bench.spec import Spec
@@ -190,3 +192,10 @@ def test_command(store: Store, plan: Plan) -> None:
     assert "planned 16  done 10" in CliRunner().invoke(app, ["status", str(store.path)]).stdout
     wrong = CliRunner().invoke(app, ["status", str(store.path / "no")])
     assert (wrong.exit_code, "there is no results folder" in wrong.stderr) == (2, True)
+
+
+def test_a_folder_says_which_machine_and_commit_made_it():
+    facts = made("cpu")
+    assert re.fullmatch(r".+, \d+ cores?", facts["machine"])
+    assert platform.node() not in facts.values()
+    assert re.fullmatch(r"[0-9a-f]{40}", facts.get("commit", "0" * 40))

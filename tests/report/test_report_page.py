@@ -20,6 +20,7 @@ from puarena.report.statistics import statistics, verdict
 from puarena.store import Folder, Store
 from results import ALL, HOSTILE, curves, records
 
+MADE = {"status": "ok", "device": "cpu", "version": "0", "torch": "2"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
@@ -133,7 +134,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "frame"]
     assert data["problems"][0]["prior"] is None
     cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
-    assert cells[0][0][0] == [70, "70.00 ± 1.00", 3]  # mean, text and n of upu by PA
+    assert cells[0][0][0] == [70, "70.00 ± 1.00", 3, 0]  # mean, text and n of upu by PA; above chance
     assert data["about"]["upu"]["paper"]
     assert data["about"]["nnpu-c"]["calibrated"] is True
     assert len(data["picks"]) == 3 * 3 * 3
@@ -245,3 +246,55 @@ def test_unwritable(store: Store, tmp_path: Path) -> None:
         write_page(store, tmp_path / "nowhere" / "page.html")
     with pytest.raises(UserError, match="there is no results folder"):
         write_page(tmp_path / "no", tmp_path / "page.html")
+
+
+def words_of(source: Any, path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a source's page, and its data."""
+    write_page(source, path)
+    page = Page(path)
+    return " ".join(page.text.split()), json.loads(page.scripts[0])
+
+
+def test_several_configurations_only_where_there_were_several(tmp_path: Path) -> None:
+    for runs, expected in ((1, "with one hyperparameter configuration"), (4, "configurations (up to 4)")):
+        store = Folder.create(tmp_path / str(runs), {"name": "x"}, "0" * 16)
+        store.write_shard("a", curves("a", runs=runs, algorithm="nnpu"))
+        words, _ = words_of(store.path, tmp_path / "page.html")
+        assert expected in words
+        assert ("several hyperparameter configurations" in words) == (runs > 1)
+
+
+def test_who_made_it_when_and_where(tmp_path: Path) -> None:
+    about = {"machine": "AMD EPYC, 2 cores", "commit": "abcdef0123456789"}
+    store = Folder.create(tmp_path / "out", {"name": "x"}, "0" * 16, **about)
+    store.write_shard("a", curves("a", algorithm="nnpu", device="cpu"))
+    words, _ = words_of(store.path, tmp_path / "page.html")
+    assert "on AMD EPYC, 2 cores" in words
+    assert "commit abcdef012345" in words
+    words, _ = words_of("published:tabular-definition", tmp_path / "page.html")
+    for expected in ("results of 2026-11-16", "on one NVIDIA H200", "commit 151cd70"):
+        assert expected in words
+
+
+def test_one_number_has_one_text_where_it_is_half_way(tmp_path: Path) -> None:
+    """74.425 on the leaderboard is what it is in the table, whatever its last bits are."""
+    for value in (0.74425, 0.74455, 0.744249999999999, 0.74125):
+        frame = records({"nnpu": value, "vpu": 0.5}, splits=1)
+        frame["test_accuracy"] = frame["test_accuracy"].where(frame["algorithm"] != "nnpu", value)
+        _, data = words_of(frame.assign(**MADE), tmp_path / "page.html")
+        (cell,) = [row[0] for row in data["cells"][0][0] if row[0] and row[0][0] > 60]
+        view = next(iter(next(iter(data["views"].values())).values()))
+        (pick,) = [pick for pick in data["picks"] if pick[0] == view["best"] and pick[3] == 0]
+        assert view["rows"][str(view["best"])][1] == cell[1].split(" ± ")[0] == f"{pick[-1][0] / 100:.2f}"
+        assert view["verdict"].startswith(f"nnpu has the highest mean accuracy, {cell[1]};")
+
+
+def test_a_method_at_chance_level_is_marked(tmp_path: Path) -> None:
+    frame = records({"nnpu": 0.9, "vpu": 0.45}).assign(**MADE)
+    _, data = words_of(frame, tmp_path / "page.html")
+    marks = {method["name"]: data["cells"][0][0][i][0][3] for i, method in enumerate(data["methods"])}
+    assert marks == {"nnpu": 0, "vpu": 1}
+
+
+def test_how_failed_runs_are_tried_again(store: Store, tmp_path: Path) -> None:
+    assert "command with --retry-failed tries them again" in words_of(store.path, tmp_path / "page.html")[0]

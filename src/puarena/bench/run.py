@@ -16,6 +16,7 @@ from puarena.bench.display import progress_of
 from puarena.bench.executors.base import Ended, How
 from puarena.bench.failures import Elsewhere, Trouble, trouble_of
 from puarena.bench.forecast import costs
+from puarena.bench.machine import made
 from puarena.bench.plan import FleetSpec, Plan, RunSpec, as_planned, group, make_plan, planned_runs
 from puarena.bench.problems import PROBLEM_LISTS
 from puarena.bench.progress import Progress
@@ -113,7 +114,7 @@ def run(
     source = DataSource(plan, data)
     source.check()
     revisions = source.revisions()
-    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash(revisions), revisions=revisions)
+    store = Folder.create(out, plan.spec.to_dict(), plan.spec.hash(revisions), revisions=revisions, **made(device))
     planned = _grouping(store, plan, fleet_size, device)
     stored = store.done_runs()
     failed = {} if retry_failed else store.failed()

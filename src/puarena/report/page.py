@@ -20,6 +20,7 @@ from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
 from puarena.store import OK, Store
+from puarena.store.published import card_file, read_card
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -106,20 +107,24 @@ def _verdict(data: dict[str, Any]) -> str:
 
 
 def _made(store: Store | None) -> dict[str, str]:
-    """When the results were written, and the commit of the program, where these are known."""
+    """When the results were written, the commit of the program and the machine, where these are known."""
     if store is None:
-        return {"date": "", "commit": ""}
-    date = str(store.info.get("date", ""))
+        return {"date": "", "commit": "", "machine": ""}
+    card = read_card(store.path) if card_file(store.path).is_file() else {}  # of published results
+    date = str(card.get("published") or store.info.get("date", ""))
     if not date and store.path.is_dir():
         times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
         date = datetime.fromtimestamp(max(times), timezone.utc).date().isoformat() if times else ""
-    return {"date": date, "commit": str(store.info.get("commit") or store.info.get("versions", {}).get("commit", ""))}
+    known = {name: str(card.get(name) or store.info.get(name) or "") for name in ("commit", "machine")}
+    return {"date": date, **known}
 
 
 def _facts(curves: Curves) -> dict[str, Any]:
     """What the page says about the curves as a whole: how many, made by what, and which runs failed."""
     store = curves.store
     ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
+    each = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split"))
+    tried = f"SELECT max(n) FROM (SELECT count(DISTINCT config) AS n FROM curves GROUP BY {each})"
     makers = "SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"
     who = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split", "config", "run"))
     broken = f"SELECT {who}, min(status) AS reason FROM curves WHERE status <> '{OK}' GROUP BY {who} ORDER BY {who}"
@@ -128,6 +133,7 @@ def _facts(curves: Curves) -> dict[str, Any]:
     failures = store.failures() if store else []
     return {
         "runs": runs,
+        "configs": curves.rows(tried)[0][0] or 0,
         "records": store.info.get("summary", {}).get("records", records) if store else records,
         "makers": curves.rows(makers),
         "diverged": diverged.assign(problem=where).to_dict("records"),

@@ -23,6 +23,7 @@ from puarena.report.page_standings import views
 from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.sources import GROUP, Curves
 from puarena.report.table import Table
+from puarena.report.table import shown as printed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -136,7 +137,7 @@ def _labels(places: Places) -> dict[str, int]:
 
 
 def _cells(tables: Sequence[Table], places: Places) -> list[list[list[list[Any]]]]:
-    """Mean, text and n by metric, criterion, method and problem, as in the tables; 0 where there is nothing."""
+    """Mean, text, n and chance level or not, by metric, criterion, method and problem; 0 where there is nothing."""
     nothing = [[0] * len(places.problems) for _ in places.methods]
     cells: Any = [[[list(row) for row in nothing] for _ in places.criteria] for _ in places.metrics]
     for at, table in enumerate(tables):
@@ -145,8 +146,13 @@ def _cells(tables: Sequence[Table], places: Places) -> list[list[list[list[Any]]
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.n:
                     metric, criterion = places.metrics.index(column.metric), places.criteria.index(column.criterion)
-                    cells[metric][criterion][method][at] = [cell.mean, cell.text(), cell.n]
+                    cells[metric][criterion][method][at] = [cell.mean, cell.text(), cell.n, int(cell.chance)]
     return cells
+
+
+def _as_printed(values: Iterable[float]) -> list[int | None]:
+    """Fractions as ten-thousandths, rounded as percentages are printed everywhere."""
+    return [None if math.isnan(value) else round(100 * float(printed(100 * value))) for value in values]
 
 
 def _whole(values: Iterable[float]) -> list[int | None]:
@@ -164,7 +170,7 @@ def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
         criterion = places.criteria.index(row["criterion"])
         where = [method, at, int(row["split"]), criterion, int(row["config"]), int(row["step"])]
         text = texts.get(settings.get(str(row["run"]), ""), -1)
-        picks.append([*where, round(float(row["value"]), 4), text, _whole(row[name] for name in places.columns)])
+        picks.append([*where, round(float(row["value"]), 4), text, _as_printed(row[name] for name in places.columns)])
     curves: dict[str, list[Any]] = {}
     steps: dict[tuple[int, ...], int] = {}
     even = facts.curves[facts.curves["even"]]

@@ -15,6 +15,7 @@ from puarena.report.statistics.results import DRAWS, Standings
 from puarena.report.statistics.scores import scores_of
 from puarena.report.statistics.standing import ranks_of, standings
 from puarena.report.statistics.text import place, places, verdict
+from puarena.report.table import shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,7 +80,7 @@ def _view(
     digits = record.decimals + 1  # enough to draw with; texts say the numbers
     means = everyone.to_numpy().mean(0).tolist() if len(everyone) else []  # NaN where a problem is missing
     rows: dict[int, list[Any]] = {
-        labels[str(name)]: [round(mean, digits), f"{mean:.{record.decimals}f}"]
+        labels[str(name)]: [round(mean, digits), shown(mean, record.decimals)]
         for name, mean in zip(everyone.columns if means else (), means, strict=True)
         if not math.isnan(mean)
     }

@@ -90,7 +90,8 @@ function lines(problems, view) {
   return DATA.methods.map((method, i) => {
     const own = problems.map((at) => cells[i][at] || null);
     const [mean = null, text = "", rank = null, place = "", places = "", tied = 0, low = null, high = null] = view?.rows[i] || [];
-    return { method, i, own, have: own.filter(Boolean).length, mean, text, rank, place, places, tied: tied === 1, low, high };
+    const chance = DATA.cells.some((by, m) => DATA.drawn.includes(DATA.metrics[m].id) && problems.some((at) => by[state.criterion][i][at]?.[3]));
+    return { method, i, own, chance, have: own.filter(Boolean).length, mean, text, rank, place, places, tied: tied === 1, low, high };
   }).filter((line) => line.have);
 }
 
@@ -111,13 +112,13 @@ function columnsFor(problems, view) {
   const columns = [{ id: "method", words: "Method", value: (line) => line.method.label.toLowerCase() }];
   if (view) {
     const over = problems.length > 1 ? `of ${problems.length} problems` : "of the splits";
-    columns.push({ id: "mean", words: "Mean", small: over, value: (line) => line.mean, low });
+    columns.push({ id: "mean", words: "Mean", small: over, value: (line) => line.mean, printed: (line) => (line.mean === null ? null : +line.text), low });
     columns.push({ id: "places", words: "Place", small: "95% interval", value: (line) => (line.place ? parseInt(line.place, 10) : null), low: true });
     if (problems.length > 1) columns.push({ id: "rank", words: "Mean rank", small: "1 is best", value: (line) => (line.rank === null ? null : +line.rank), low: true });
   }
   problems.forEach((at, k) => columns.push({
     id: `p${at}`, words: DATA.problems[at].dataset, small: parts(at, problems), title: DATA.problems[at].title, at: k, low,
-    value: (line) => (line.own[k] ? line.own[k][0] : null),
+    value: (line) => (line.own[k] ? line.own[k][0] : null), printed: (line) => (line.own[k] ? parseFloat(line.own[k][1]) : null),
   }));
   return columns;
 }
@@ -139,9 +140,10 @@ function sortBy(column) {
   byId("board").querySelector(`[data-column="${column.id}"] button`).focus();
 }
 
-const rounded = (value) => +shown(value);
+/** A value as it is printed: what reads the same is the same, as in the tables. */
+const printed = (column, line) => (column.printed || column.value)(line);
 const competes = (line) => line.method.kind !== "frame";
-const bestOf = (list, value, pick) => pick(...list.filter(competes).map(value).filter((x) => x !== null).map(rounded));
+const bestOf = (list, column) => (column.low ? Math.min : Math.max)(...list.filter(competes).map((line) => printed(column, line)).filter((x) => x !== null));
 
 /** Where a value stands on the axis of the means, in percent of its width. */
 const position = (value, [low, high]) => `${Math.max(0, Math.min(100, (100 * (value - low)) / (high - low || 1)))}%`;
@@ -171,7 +173,7 @@ function meanCell(line, good, axis, best) {
 
 function cellOf(column, line, bests, axis, best) {
   const value = column.value(line);
-  const good = value !== null && competes(line) && rounded(value) === bests[column.id];
+  const good = value !== null && competes(line) && printed(column, line) === bests[column.id];
   if (column.id === "mean") return meanCell(line, good, axis, best);
   if (column.id === "places") return el("td", {}, line.places || (competes(line) ? "–" : ""));
   if (column.id === "rank") return el("td", { class: good && "best" }, line.rank ?? (competes(line) ? "–" : ""));
@@ -181,11 +183,12 @@ function cellOf(column, line, bests, axis, best) {
   return el("td", { class: good && "best", title: `n = ${own[2]} splits` }, text, error ? el("small", {}, ` ± ${error}`) : null);
 }
 
-function nameCell(method) {
+function nameCell({ method, chance }) {
   const button = el("button", { type: "button", class: "link", title: method.label }, method.label);
   const chip = method.kind === "frame" ? el("span", { class: "chip frame" }, method.supervised ? "sees all labels" : "frame")
     : method.calibrated ? el("span", { class: "chip" }, "calibrated") : null;
-  return el("th", { scope: "row", class: "name" }, button, chip);
+  const poor = chance ? el("span", { class: "chip chance", title: "no better than always the same answer" }, "chance level") : null;
+  return el("th", { scope: "row", class: "name" }, button, chip, poor);
 }
 
 /** The rows, with a line above those that are tied with the best where they stand together. */
@@ -198,7 +201,7 @@ function bodyOf(list, view, width, cells, grouped) {
       `Tied first: ${tied} methods that cannot be told apart from the best`)));
     if (grouped && k === last + 1) rows.push(el("tr", { class: "group rest" }, el("th", { colspan: width, scope: "colgroup" }, "Behind the best by more than chance")));
     rows.push(el("tr", { class: `${line.method.kind}${line.tied && view.unit ? " tied" : ""}`, "data-method": line.i, on: { click: () => openMethod(line.i) } },
-      el("td", { class: "place" }, line.place), nameCell(line.method), cells(line)));
+      el("td", { class: "place" }, line.place), nameCell(line), cells(line)));
   });
   return rows;
 }
@@ -214,7 +217,7 @@ function drawBoard() {
   const best = everyone.find((line) => line.i === view?.best);
   const list = sorted(everyone.filter((line) => line.method.label.toLowerCase().includes(state.search.toLowerCase())), column, descending);
   const bests = {};
-  for (const item of columns.slice(1)) bests[item.id] = bestOf(everyone, item.value, item.low ? Math.min : Math.max);
+  for (const item of columns.slice(1)) bests[item.id] = bestOf(everyone, item);
   const axis = axisOf(everyone, best);
   const head = columns.map((item) => el("th", {
     scope: "col", "data-column": item.id, class: item.id === "method" ? "name left" : item.id, title: item.title,
