@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -27,6 +28,7 @@ from puarena.bench.executors.base import How
 from puarena.bench.executors.spawning import WorkerContext
 from puarena.bench.plan import group, make_plan
 from puarena.bench.progress import Lines, Progress
+from puarena.bench.shared_memory import SharedDatasets
 from puarena.bench.spec import Spec
 from puarena.bench.status import standing
 from puarena.cli import app
@@ -313,6 +315,43 @@ def test_what_a_doctor_moves_aside_is_computed_again(tmp_path, whole):
     assert CliRunner().invoke(app, words).exit_code == 0
     outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=1)
     assert outcome.computed == 2 * 1
+    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+
+
+def look_at(shared, line) -> None:
+    """In a worker: what the datasets are, and where their arrays lie."""
+    dataset = shared.datasets()["tiny"]
+    for array in (dataset.features, dataset.evaluation):
+        line.send((array.shape, array.dtype.str, array.tobytes()))
+    line.send(Path("/proc/self/maps").read_text().count("memfd:puarena"))
+    dataset.features[:] = 0  # which nobody else sees
+    line.send(None)
+
+
+def test_worker_processes_have_one_copy_of_images():
+    images = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
+    seen = images[:, :, 1:-1, 1:-1].copy()
+    about = {"classes": np.arange(40) % 2, "class_names": ("a", "b"), "cases": {1: (1,)}, "size": 20}
+    dataset = data.Dataset("tiny", images, evaluation=seen, train=np.arange(30), test=np.arange(30, 40), **about)
+    shared = SharedDatasets.of({"tiny": dataset})
+    assert shared.bare["tiny"].features is None, "the bytes are not sent"
+    for _ in range(2):
+        here, there = WorkerContext().Pipe()
+        process = WorkerContext().Process(target=look_at, args=(shared, there))
+        process.start()
+        for array in (images, seen):
+            assert here.recv() == (array.shape, array.dtype.str, array.tobytes())
+        assert here.recv() == 2
+        assert here.recv() is None
+        process.join()
+
+
+def test_worker_processes_without_shared_memory(tmp_path, whole, monkeypatch):
+    def too_large(*given):
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+    monkeypatch.setattr("puarena.bench.shared_memory.os.ftruncate", too_large)
+    assert puarena.run(SPEC, tmp_path, device="cpu", workers=2).failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
 

@@ -57,7 +57,10 @@ class SharedDatasets:
         arrays: dict[str, dict[str, Any]] = {}
         for name, dataset in datasets.items():
             large = {"features": dataset.features, "evaluation": dataset.evaluation}
-            arrays[name] = {key: Block(array) for key, array in large.items() if array is not None and array.size}
+            try:
+                arrays[name] = {key: Block(array) for key, array in large.items() if array is not None and array.size}
+            except OSError:  # a limit on the size of files, too little memory for one more copy
+                return None
             without: dict[str, Any] = {key: None for key in arrays[name]}  # noqa: C420
             bare[name] = replace(dataset, **without)
         return cls(bare, arrays)
