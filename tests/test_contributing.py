@@ -108,7 +108,9 @@ def test_workflows_call_what_there_is():
         called = set(re.findall(r"\bmake ([a-z][\w-]*)", commands(workflow(file.stem))))
         assert called <= targets, file.name
         assert called, file.name
-    assert "make test " in commands(workflow("test"))
+    (tested,) = [step["run"] for step in steps(workflow("test")) if "make test " in step.get("run", "")]
+    assert "matrix.python == '3.10' && 'LINT='" in tested  # where the oldest are tried, whose types are others
+    assert re.search(r"^LINT \?= lint\ntest: setup \$\(LINT\)$", read("Makefile"), re.M)
     assert "make docs " in commands(workflow("docs"))
     assert "mkdocs build --strict" in read("Makefile")
 
