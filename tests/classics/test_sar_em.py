@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import check_estimator
 
 import goldens
+from practice_tables import EXPECTED, table
 from puarena import catalogue
 from puarena.classics import SarEMClassifier
 from puarena.classics.sar_em import expected_likelihood, posterior
@@ -87,3 +95,29 @@ def test_wrong_options(options, words):
     x, _, s, _ = biased(100)
     with pytest.raises(ValueError, match=words):
         SarEMClassifier(**options).fit(x, s)
+
+
+def test_scikit_learns_own_checks():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_estimator(SarEMClassifier(max_iter=5), on_skip=None, expected_failed_checks=EXPECTED)
+
+
+def test_weights_known_negatives_and_text():
+    x, s, truth = table(600, prior=0.4, labeled=0.4)
+    whole = (np.arange(600) % 3 > 0).astype(float)
+    part = SarEMClassifier(max_iter=5).fit(x, s, sample_weight=whole)
+    same = SarEMClassifier(max_iter=5).fit(x[whole > 0], s[whole > 0])
+    plain = SarEMClassifier(LogisticRegression(), LogisticRegression(), max_iter=5)
+    one, two = plain.fit(x, s, whole).predict_proba(x), plain.fit(x[whole > 0], s[whole > 0]).predict_proba(x)
+    np.testing.assert_allclose(one, two, atol=1e-3)  # a weight of 0 is no row
+    assert part.estimator_[0].n_samples_seen_ != same.estimator_[0].n_samples_seen_  # scaling alone sees all
+    marks = s.astype(int) - (~truth & (np.arange(600) % 2 == 0))
+    known, unknown = (SarEMClassifier(max_iter=5).fit(x, y).predict_proba(x)[~truth, 1] for y in (marks, s))
+    assert known.mean() < unknown.mean()
+    frame = pd.DataFrame({"a": x[:, 0], "town": np.where(x[:, 1] > 0, "A", "B")})
+    base = make_pipeline(make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough"),
+                         LogisticRegression())  # fmt: skip
+    clf = SarEMClassifier(base, base, max_iter=5).fit(frame, s)
+    assert (clf.predict(frame) == truth).mean() > 0.75
+    assert clf.predict_propensity(frame).shape == (600,)

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, logit
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
-from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability
+from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
 from puarena.practice.labels import Flags, Labels
 
 WINDOW, FIRST = 10, 12  # iterations that the rule for stopping looks at, and when it is first asked
@@ -30,7 +31,8 @@ class SarEMClassifier(PUWrapper):
     M-steps: e of labeled or not with weights y, h of positive or not, every row twice, y the expected label
     ``s + (1-s) h(1-e)/(1-he)``. It stops when over ten iterations e on the unlabeled rows and the expected likelihood
     change by less than ``tol``. Refit: labeled rows as positives with weight ``1/e`` and as negatives with ``1 - 1/e``,
-    which is below 0: the classifier must take that (logistic regression does). For one-sample data.
+    which is below 0: the classifier must take that (logistic regression does). Text and gaps pass through to both
+    classifiers, which must take them then. For one-sample data.
     """
 
     estimator: Any = None
@@ -43,39 +45,38 @@ class SarEMClassifier(PUWrapper):
     random_state: Any = None
 
     def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
-        if weight is not None:
-            raise ValueError("SAR-EM has weights of its own and takes no sample_weight")
         X, labeled = _dense(X), labels.positive
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, and {self.max_iter!r} was given")
         x_e, s = self._columns(X), labeled.astype(int)
-        share = labeled.mean()
-        h = self._fitted_h(X, s, np.where(labeled, 1 - share, share), rng)
-        first = positive_probability(h, X)
-        e = self._fitted_e(x_e, s, np.where(labeled, 1.0, first), rng)
+        own = np.ones(len(labeled)) if weight is None else weight
+        share = float(np.average(labeled, weights=own))
+        h = self._fitted_h(X, s, own * np.where(labeled, 1 - share, share), rng)
+        first = np.where(labels.negative, 0.0, positive_probability(h, X))
+        e = self._fitted_e(x_e, s, own * np.where(labeled, 1.0, first), rng)
         f, g = _logits(h, X), _logits(e, x_e)
-        twice, sides = np.vstack([X, X]), np.repeat([1, 0], len(X))
+        twice, sides = rows(X, np.tile(np.arange(len(labeled)), 2)), np.repeat([1, 0], len(labeled))
         history: list[tuple[Floats, float]] = []
         self.n_iter_ = 0
         while self.n_iter_ < self.max_iter and not self._settled(history):
-            y = np.where(labeled, 1.0, posterior(f, g))
-            e = self._fitted_e(x_e, s, y, rng)
-            h = self._fitted_h(twice, sides, np.concatenate([y, 1 - y]), rng)
+            y = np.where(labeled, 1.0, np.where(labels.negative, 0.0, posterior(f, g)))
+            e = self._fitted_e(x_e, s, own * y, rng)
+            h = self._fitted_h(twice, sides, np.concatenate([own * y, own * (1 - y)]), rng)
             f, g = _logits(h, X), _logits(e, x_e)
-            history = [*history, (expit(g[~labeled]), expected_likelihood(f, g, labeled))]
+            history = [*history, (expit(g[~labeled]), expected_likelihood(f, g, labeled, weight))]
             self.n_iter_ += 1
         self.propensity_, self.estimator_, self.likelihood_ = e, h, history[-1][1]
         if self.refit:
-            self.estimator_ = self._refitted(X, labeled, expit(g[labeled]), rng)
+            self.estimator_ = self._refitted(X, labeled, expit(g[labeled]), own, rng)
 
     def predict_propensity(self, X: Any) -> Floats:
         """The probability of a label, were the rows positive."""
-        return expit(_logits(self.propensity_, self._columns(np.asarray(X, float))))
+        return expit(_logits(self.propensity_, self._columns(_dense(X))))
 
     def _probability(self, X: Any) -> Floats:
         return positive_probability(self.estimator_, _dense(X))
 
-    def _columns(self, X: Floats) -> Floats:
+    def _columns(self, X: Any) -> Any:
         if self.propensity_features is None:
             return X
         columns = list(self.propensity_features)
@@ -84,22 +85,22 @@ class SarEMClassifier(PUWrapper):
             raise ValueError(
                 f"propensity_features is {columns}, and the table has {X.shape[1]} columns, counted from 0"
             )
-        return np.asarray(X[:, columns])
+        return _safe_indexing(X, columns, axis=1)
 
-    def _fitted_h(self, X: Floats, y: Any, weight: Floats, rng: np.random.RandomState) -> Any:
+    def _fitted_h(self, X: Any, y: Any, weight: Floats, rng: np.random.RandomState) -> Any:
         return fit_weighted(self._fresh(rng), X, y, weight)
 
-    def _fitted_e(self, x: Floats, s: Any, weight: Floats, rng: np.random.RandomState) -> Any:
+    def _fitted_e(self, x: Any, s: Any, weight: Floats, rng: np.random.RandomState) -> Any:
         if self.propensity is None:
             return fit_weighted(self._default(), x, s, weight)
         return fit_weighted(clone(self.propensity), x, s, weight)
 
-    def _refitted(self, X: Floats, labeled: Flags, e: Floats, rng: np.random.RandomState) -> Any:
-        n_p, n_u = int(labeled.sum()), int((~labeled).sum())
-        rows = np.vstack([X[labeled], X[labeled], X[~labeled]])
+    def _refitted(self, X: Any, labeled: Flags, e: Floats, own: Floats, rng: np.random.RandomState) -> Any:
+        p, u = np.flatnonzero(labeled), np.flatnonzero(~labeled)
         inverse = 1 / np.maximum(e, EDGE)
-        weight = np.concatenate([inverse, 1 - inverse, np.ones(n_u)])
-        return fit_weighted(self._fresh(rng), rows, np.repeat([1, 0, 0], [n_p, n_p, n_u]), weight)
+        weight = np.concatenate([own[labeled] * inverse, own[labeled] * (1 - inverse), own[~labeled]])
+        target = np.repeat([1, 0, 0], [len(p), len(p), len(u)])
+        return fit_weighted(self._fresh(rng), rows(X, np.concatenate([p, p, u])), target, weight)
 
     def _settled(self, history: list[tuple[Floats, float]]) -> bool:
         if len(history) < FIRST:
@@ -115,16 +116,19 @@ def posterior(f: Floats, g: Floats) -> Floats:
     return expit(f + log_expit(-g))
 
 
-def expected_likelihood(f: Floats, g: Floats, labeled: Flags) -> float:
+def expected_likelihood(f: Floats, g: Floats, labeled: Flags, weight: Floats | None = None) -> float:
     """The mean expected log likelihood, of the logits of h and e."""
     q = posterior(f, g)
     hidden = q * (log_expit(f) + log_expit(-g)) + (1 - q) * log_expit(-f)
-    return float(np.where(labeled, log_expit(f) + log_expit(g), hidden).mean())
+    return float(np.average(np.where(labeled, log_expit(f) + log_expit(g), hidden), weights=weight))
 
 
-def _logits(model: Any, X: Floats) -> Floats:
+def _logits(model: Any, X: Any) -> Floats:
     return np.asarray(logit(np.clip(positive_probability(model, X), EDGE, 1 - EDGE)))
 
 
-def _dense(X: Any) -> Floats:
+def _dense(X: Any) -> Any:
+    """A matrix as an array of numbers; a frame with text is what the classifiers were chosen for."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return X
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)
