@@ -200,3 +200,22 @@ def test_bad_files(csv, saved, tmp_path):
     assert "is not a saved model" in error("predict", "nothing", csv, "--out", "o.csv")
     assert "neither a .csv nor a .parquet" in error("predict", saved, csv, "--out", "o.txt")
     assert "5 features, but PUClassifier is expecting 3" in error("predict", saved, csv, "--out", "o.csv")
+
+
+def test_known_negatives_by_their_numbers_and_words_that_anybody_understands(csv, tmp_path):
+    frame = pd.read_csv(csv)
+    frame["s"] = frame["s"].where(truth | (frame.index % 3 > 0), -1)
+    frame.to_csv(tmp_path / "marks.csv", index=False)
+    done = _run("fit", tmp_path / "marks.csv", "--label", "s", "--drop", "id", "--out", tmp_path / "m", "--verbose")
+    assert done.exit_code == 0, done.output
+    assert f"{int((frame['s'] == 0).sum())} unlabeled rows" in done.stdout
+    assert "of all rows are positive" in done.stdout
+    assert "step" not in done.stdout  # many were kept, not one
+    assert "PUClassifier: linear: PA" in done.stderr
+    classic = _run("fit", csv, "--label", "s", "--out", tmp_path / "c", "--algorithm", "bagging-pu")
+    assert classic.exit_code == 2
+    assert "cannot be kept without pickle; use --algorithm auto" in classic.output
+    assert "of positives in all rows" in _run("priors", "estimate", csv, "--label", "s", "--drop", "id").stdout
+    frame.to_csv(tmp_path / "comma.csv", index=False, sep=";", decimal=",")
+    refused = _run("fit", tmp_path / "comma.csv", "--label", "s", "--out", tmp_path / "c")
+    assert "separated by semicolons, not by commas; save it with commas" in refused.output

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from puarena.cli import app
 from puarena.practice import scar_test
-from puarena.practice.scar import divergence
+from puarena.practice.scar import divergence, warning
 
 
 def table(slope, n=1500, seed=0):
@@ -95,3 +95,16 @@ def test_tables_with_text_and_gaps_are_tested_too(tmp_path):
     options = ["--label", "s", "--out", str(tmp_path / "model"), "--algorithm", "nnpu", "--steps", "20"]
     done = CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options])
     assert done.exit_code == 0, done.output
+
+
+def test_overlapping_classes_are_less_often_a_false_alarm_and_the_words_say_so():
+    alarms, everything = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        y = rng.random(20_000) < 0.3
+        x = rng.normal(size=(20_000, 4)) + 0.8 * y[:, None]
+        labeled = y & (rng.random(20_000) < 0.3)
+        alarms.append(warning(x, labeled, "one-sample", 0.3))
+        everything.append(scar_test(x, labeled, 0.3, n_draws=60).rejected)
+    assert sum(map(bool, alarms)) < sum(everything)
+    assert all(text.endswith("also said of labels that were given at random") for text in alarms if text)

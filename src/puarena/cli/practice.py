@@ -45,9 +45,12 @@ def fit(
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
     as_json: opt.AsJson = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="tell how far it is (on stderr)")] = False,
 ) -> None:
     """Fit a model to a table of labeled positives and unlabeled rows."""
+    import sys
     import warnings
+    from contextlib import redirect_stdout
 
     from puarena.bench.device import choose_device
     from puarena.data import labelling
@@ -73,24 +76,29 @@ def fit(
         plugins.load(path)
     if search > 1 and algorithm != "auto" and catalogue.get(algorithm).fits:
         raise UserError(f"'{algorithm}' is fitted at once and has nothing to search; leave --search away")
+    if algorithm in catalogue.names("classic"):
+        raise UserError(
+            f"a model of '{algorithm}' cannot be kept without pickle; use --algorithm auto (its trees are bagging PU), "
+            f"or PUClassifier('{algorithm}') in Python"
+        )
     clf = PUClassifier(
         algorithm, prior=_prior(prior), setting=setting, selection=selection, threshold=threshold, steps=steps,
-        random_state=seed, device=device,
+        random_state=seed, device=device, verbose=int(verbose),
     )  # fmt: skip
     try:
-        with warnings.catch_warnings(record=True) as notes:
+        with warnings.catch_warnings(record=True) as notes, redirect_stdout(sys.stderr):
             warnings.simplefilter("always", UserWarning)
             if search > 1:
                 race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(X, marks)
-                if not as_json:
-                    typer.echo(race.table())
                 clf = race.best_estimator_
             else:
                 clf.fit(X, marks)
     except ValueError as error:
         raise UserError(tables.sentence(error)) from None
     for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
-        say(f"note: {text}")
+        say(f"note: {text.replace('give prior=… if you know it', 'if you know it, give --prior')}")
+    if search > 1 and not as_json:
+        typer.echo(race.table())
     try:
         clf.save(out)
     except OSError as error:
@@ -99,7 +107,9 @@ def fit(
     if words := warning(X, marks == 1, setting, clf.prior_):
         say(f"warning: {words}")
     if len(clf.report_) > 1 and not as_json:
-        typer.echo(summary(clf.report_))
+        typer.echo(
+            f"{summary(clf.report_)}\n(* is used. Higher is better: all were tried on rows that they had not seen)"
+        )
     share = float((clf.decision_function(X) > 0)[marks == 0].mean())
     low, high = clf.prior_interval_
     how = f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})" if high > low else f"prior {clf.prior_:.3f}"
@@ -109,10 +119,13 @@ def fit(
         score = {"selection": selection, "score": clf.best_score_, "unlabeled_positive": share}
         answer({"out": out} | counts | chosen | score)
         return
-    kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "best_step_") else ""
+    kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "model_") else ""
+    where = "all rows" if labelling.get(setting).one_sample else "the unlabeled rows"
+    between = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
     typer.echo(
         f"{clf.algorithm_}: {int((marks == 1).sum()):,} labeled and {int((marks == 0).sum()):,} unlabeled rows, "
-        f"{X.shape[1]} features, {how}; {kept}{practical(selection).title} {clf.best_score_:.4f}; "
+        f"{X.shape[1]} features, {how}; {kept}{practical(selection).title} {clf.best_score_:.4f}\n"
+        f"about {100 * clf.prior_:.0f}%{between} of {where} are positive; "
         f"{100 * share:.1f}% of the unlabeled rows look positive\n"
         f"model in {out}; next: puarena predict {out} TABLE --out scores.csv"
         + "".join(f" --plugin {path}" for path in plugin or ())

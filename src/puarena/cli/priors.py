@@ -60,6 +60,8 @@ def estimate(
     if as_json:
         answer({name: plain(each) for name, each in everything.items()})
         return
+    where = "unlabeled rows" if answer.details["setting"] == "ts" else "all rows"
+    typer.echo(f"share of positives in {where}, and where it lies with 95% confidence")
     for name, each in everything.items():
         low, high = each.interval
         typer.echo(f"{name:<12}{each.value:.3f}  ({low:.3f} to {high:.3f})")

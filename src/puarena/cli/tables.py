@@ -73,8 +73,9 @@ def read_features(
 def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None, negative: str | None = None) -> Any:
     """1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
 
-    Labeled are rows with the value ``positive``, or with the greater of two numbers, or with the word "positive". A
-    missing value is an unlabeled row where there is one other value, or ``positive`` is given.
+    Labeled are rows with the value ``positive``, or with the greater of two numbers, with 1 beside 0 (unlabeled) and -1
+    (a known negative), or with the word "positive". A missing value is an unlabeled row where there is one other
+    value, or ``positive`` is given.
     """
     import numpy as np
     import pandas as pd
@@ -98,6 +99,8 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
         flags = column.notna()
     elif len(values) == 2 and not column.isna().any() and pd.api.types.is_numeric_dtype(column.dtype):
         flags = column == max(values)
+    elif set(texts.dropna()) == {"1", "0", "-1"}:
+        flags, negative = texts == "1", negative or "-1"
     elif set(texts.dropna()) <= set(WORDS) and WORDS[0] in set(texts):
         flags = texts == WORDS[0]
     elif len(values) < 2:

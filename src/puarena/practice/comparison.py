@@ -69,6 +69,19 @@ def _toolbox(given: dict[str, Any]) -> Fitted:
     return _classifier(model, given, given["labeled"].astype(int), "dense")
 
 
+def _toolbox_pipeline(given: dict[str, Any]) -> Fitted:
+    """What pu-toolbox chooses itself: its prior, its method."""
+    pu_toolbox = importlib.import_module("pu_toolbox")
+    report = pu_toolbox.PUPipeline(random_state=given["seed"]).fit_evaluate(
+        given["dense"], given["labeled"].astype(int)
+    )
+    model = report.final_model
+    predicted = np.asarray(model.predict(given["dense_test"])) > 0
+    if hasattr(model, "predict_proba"):
+        return predicted, np.clip(np.asarray(model.predict_proba(given["dense_test"]))[:, -1], 0, 1), None
+    return predicted, 1 / (1 + np.exp(-np.asarray(model.decision_function(given["dense_test"]), float).ravel())), None
+
+
 METHODS: dict[str, Method] = {
     "puarena": _ours,
     "puarena, true prior": lambda g: _ours(g, prior=max(g["prior"], g["labeled"].mean() + 0.005)),
@@ -79,6 +92,7 @@ METHODS: dict[str, Method] = {
     "pulearn elkanoto": lambda g: _pulearn("elkanoto", g),
     "pulearn weighted": lambda g: _pulearn("weighted", g),
     "pu-toolbox elkan-noto": _toolbox,
+    "pu-toolbox pipeline": _toolbox_pipeline,
 }
 PACKAGES = {"pulearn": "pulearn", "pu-toolbox": "pu_toolbox"}
 

@@ -19,6 +19,7 @@ LEAST = 10  # hidden positives that are assumed at least
 FACTORS = (1.0, *np.geomspace(0.7, 1.4, 14).tolist())  # by which the label frequency may be wrong; all must reject
 ROWS = 20_000  # of a table that are looked at, at most
 SHOWN = 5  # features that are named in words
+LOOKED_AT = 2_000  # rows for a warning
 
 Floats = npt.NDArray[np.float64]
 
@@ -148,12 +149,20 @@ def divergence(among: Floats, choices: npt.NDArray[np.bool_]) -> Floats:
 def warning(X: Any, labeled: Any, setting: str, prior: float) -> str:
     """What to tell somebody who fits a table: nothing unless labelling at random is rejected.
 
-    Only one-sample data can be tested.
+    Only one-sample data can be tested. At most 2,000 rows are: the test takes the classes for apart, and with more
+    rows it finds that they are not. Of 26 real tables of at most so many, labeled at random thrice, 7 of 78 were
+    rejected all the same.
     """
+    from sklearn.utils import _safe_indexing
+
     from puarena.data.labelling import get
 
     s = np.asarray(labeled).astype(bool)
     if not get(setting).one_sample or not 2 <= s.sum() < len(s):
         return ""
-    answer = scar_test(X, s, min(1.0, float(s.mean() / prior)))
-    return answer.words if answer.rejected else ""
+    rows = np.sort(np.random.default_rng(0).permutation(len(s))[:LOOKED_AT])
+    if not 2 <= s[rows].sum() < len(rows):
+        return ""
+    answer = scar_test(_safe_indexing(X, rows), s[rows], min(1.0, float(s.mean() / prior)))
+    also = ". Where the classes overlap much, this is also said of labels that were given at random"
+    return answer.words + also if answer.rejected else ""

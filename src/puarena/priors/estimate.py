@@ -226,26 +226,26 @@ def _doubts(
     range_ = f" (between {low:.2f} and {high:.2f})" if high > low else ""
     if labels < FEW_LABELS:
         yield (
-            f"the class prior {chosen.value:.2f}{range_} rests on {labels} labeled positives; with fewer than "
+            f"the share of positives, {chosen.value:.2f}{range_}, rests on {labels} labeled positives; with fewer than "
             f"{FEW_LABELS} it is a rough guess: give prior=… if you know it"
         )
     if chosen.value > NEAR_ONE:
         yield (
-            f"the class prior is estimated at {chosen.value:.2f}, so that nearly all rows would be positive; perhaps "
+            f"the share of positives is estimated at {chosen.value:.2f}: nearly all rows would be positive; perhaps "
             "no feature tells positives from negatives: give prior=… if you know it"
         )
     values = {name: each.value for name, each in answers.items()}
     if len(values) > 1 and max(values.values()) - min(values.values()) > disagreement:
         listed = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
         yield (
-            f"the methods disagree about the class prior ({listed}); do not rely on one of them: the labeled positives "
-            "may not be a random part of all positives, or no region of the features is purely positive"
+            f"the methods disagree about the share of positives ({listed}); do not rely on one of them: the labeled "
+            "positives may not be a random part of all positives, or no region of the features is purely positive"
         )
     apart = sample.apart(METHODS[chosen.method].prepare) if chosen.method in METHODS and sample.fitted else []
     if len(apart) > 1 and (1 - chosen.details["rate"]) * (max(apart) - min(apart)) > 2 * disagreement:
         yield (
-            f"the class prior {chosen.value:.2f}{range_} depends on the model: a linear one and a boosted one alone "
-            f"give {_prior_words(apart, chosen)}"
+            f"the share of positives, {chosen.value:.2f}{range_}, depends on the model: a linear one and a boosted one "
+            f"alone give {_prior_words(apart, chosen)}"
         )
 
 
