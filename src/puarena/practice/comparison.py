@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from puarena.data.encoding import TableEncoder
 from puarena.data.tables import LABELINGS, LEAST, give_labels, load_table
@@ -77,9 +78,11 @@ def _toolbox_pipeline(given: dict[str, Any]) -> Fitted:
     )
     model = report.final_model
     predicted = np.asarray(model.predict(given["dense_test"])) > 0
-    if hasattr(model, "predict_proba"):
-        return predicted, np.clip(np.asarray(model.predict_proba(given["dense_test"]))[:, -1], 0, 1), None
-    return predicted, 1 / (1 + np.exp(-np.asarray(model.decision_function(given["dense_test"]), float).ravel())), None
+    try:
+        p = np.asarray(model.predict_proba(given["dense_test"]))[:, -1]
+    except NotImplementedError:  # some of its methods have no probabilities
+        p = expit(np.asarray(model.decision_function(given["dense_test"]), float).ravel())
+    return predicted, np.clip(p, 0, 1), None
 
 
 METHODS: dict[str, Method] = {
