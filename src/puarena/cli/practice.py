@@ -9,7 +9,7 @@ import typer
 
 from puarena.cli import options as opt
 from puarena.cli import tables
-from puarena.cli.manners import App, answer, say
+from puarena.cli.manners import App, answer, manners, say
 from puarena.cli.options import many
 from puarena.errors import UserError
 
@@ -45,7 +45,6 @@ def fit(
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
     as_json: opt.AsJson = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="tell how far it is (on stderr)")] = False,
 ) -> None:
     """Fit a model to a table of labeled positives and unlabeled rows."""
     import sys
@@ -83,7 +82,7 @@ def fit(
         )
     clf = PUClassifier(
         algorithm, prior=_prior(prior), setting=setting, selection=selection, threshold=threshold, steps=steps,
-        random_state=seed, device=device, verbose=int(verbose),
+        random_state=seed, device=device, verbose=int(manners.verbose),
     )  # fmt: skip
     try:
         with warnings.catch_warnings(record=True) as notes, redirect_stdout(sys.stderr):

@@ -60,7 +60,7 @@ def estimate(
     if as_json:
         answer({name: plain(each) for name, each in everything.items()})
         return
-    where = "unlabeled rows" if answer.details["setting"] == "ts" else "all rows"
+    where = "unlabeled rows" if found.details["setting"] == "ts" else "all rows"
     typer.echo(f"share of positives in {where}, and where it lies with 95% confidence")
     for name, each in everything.items():
         low, high = each.interval
