@@ -185,7 +185,7 @@ function cellOf(column, line, bests, axis, best) {
 
 function nameCell({ method, chance }) {
   const button = el("button", { type: "button", class: "link", title: method.label }, method.label);
-  const chip = method.kind === "frame" ? el("span", { class: "chip frame" }, method.supervised ? "sees all labels" : "frame")
+  const chip = method.kind === "frame" ? el("span", { class: "chip frame" }, method.supervised ? "sees the truth" : "frame")
     : method.calibrated ? el("span", { class: "chip" }, "calibrated") : null;
   const poor = chance ? el("span", { class: "chip chance", title: "no better than always the same answer" }, "chance level") : null;
   return el("th", { scope: "row", class: "name" }, button, chip, poor);
