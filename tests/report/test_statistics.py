@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -183,6 +184,8 @@ def test_who_won_and_how_sure_that_is() -> None:
     ]  # fmt: skip
     assert placed.tied == ("nnpu",)
     assert "all 3 other methods are behind by more than chance (n = 6 problems" in st.verdict(placed, "accuracy")
+    few = replace(placed, unit="splits")
+    assert "are behind by more than chance on these problems (n" in st.verdict(few, "accuracy")
     assert [round(item.value) for item in found.elo.items if item.algorithm == "nnpu"] == [1000]
     assert [item.algorithm for item in found.elo.items] == ["nnpu", "vpu", "upu", "pan"]
     assert "won or lost every battle" in found.elo.note

@@ -54,9 +54,9 @@ def verdict(standings: Standings, metric: str) -> str:
     elif not standings.unit:
         rest = f"the results are too few to say who can be told apart from {it}"
     elif not tied:
-        rest = (
-            f"{f'all {others} other methods are' if others > 1 else 'the other method is'} behind by more than chance"
-        )
+        who = f"all {others} other methods are" if others > 1 else "the other method is"
+        where = " on these problems" if standings.unit == "splits" else ""  # nothing is known of other datasets
+        rest = f"{who} behind by more than chance{where}"
     elif tied == 1:
         rest = f"1 other method cannot be told apart from {it}"
     else:
