@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from puarena.bench.plan import make_plan
-from puarena.bench.resume import content_of
 from puarena.bench.spec import Spec
+from puarena.bench.state_marks import content_of
 from puarena.errors import UserError
 from puarena.files import parsed, reason
 from puarena.store import Folder

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from puarena.bench.plan import FleetSpec, RunSpec
+from puarena.bench.state_marks import content_of
 from puarena.errors import UserError
 from puarena.files import SEAL, is_whole, parsed, sealed, write_file
 from puarena.fleet import Fleet, State, StateError
@@ -139,19 +140,3 @@ def interrupted_fleets(
 def _differing(marks: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     """What a state was made with that is not as it is here."""
     return ", ".join(f"{key} {marks.get(key)} and not {mine}" for key, mine in wanted.items() if marks.get(key) != mine)
-
-
-def content_of(marks: Mapping[str, str]) -> tuple[list[str], int]:
-    """The runs of a state and the run-steps behind them; a ValueError if these are not the marks of one."""
-    runs, done, parts = parsed(marks["runs"]), int(marks["done"]), parsed(marks["parts"])
-    if not (
-        isinstance(runs, list) and runs and all(isinstance(run, str) for run in runs) and len(set(runs)) == len(runs)
-    ):
-        raise ValueError("its runs are not a list of names")
-    if done < 0 or not (isinstance(parts, list) and parts):
-        raise ValueError("its counts are wrong")
-    for part in parts:
-        step, log = part["step"], part["log"]["step"]
-        if type(step) is not int or not log or step != log[-1]:
-            raise ValueError("its steps are wrong")
-    return runs, done
