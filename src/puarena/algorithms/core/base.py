@@ -175,7 +175,7 @@ class Batch:
 
     def split(self, f: Tensor) -> tuple[Tensor, Tensor]:
         """Split ``[runs, n_p + n_u]`` into its positive and unlabeled part."""
-        f_p, f_u = f.split([self.n_p, f.shape[1] - self.n_p], 1)
+        f_p, f_u = f.split_with_sizes([self.n_p, f.shape[1] - self.n_p], 1)  # without the wrapper of ``split``
         return f_p, f_u
 
 
