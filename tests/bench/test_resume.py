@@ -414,7 +414,7 @@ def test_states_are_rare(tmp_path):
         puarena.run(SPEC, tmp_path, device="cpu", workers=1, progress=Seen(10), checkpoint_every=resume.EVERY)
     assert not any(written)
     assert len(states(tmp_path)) == 1, "but a last one is kept"
-    with pytest.raises(puarena.UserError, match="every -1 seconds"):
+    with pytest.raises(puarena.UserError, match="checkpoint_every is -1"):
         puarena.run(SPEC, tmp_path, device="cpu", checkpoint_every=-1)
     assert inspect.signature(experiments.run).parameters["checkpoint_every"].default == resume.EVERY
 
