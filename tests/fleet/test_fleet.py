@@ -189,7 +189,7 @@ def test_true_labels_reach_declared_frames_alone():
         f = Fleet(rows(name, 2, data, hidden), CONFIG, x)
         stepper = Stepper(f, f.algorithm.phases[0], 0, 10)
         stepper.fill(0, 10)
-        assert (stepper._take().label_u is None) != get(name).supervised
+        assert (stepper._take().label_u is None) != get(name).cls.supervised
         assert not get(name).supervised or get(name).frame
 
 
