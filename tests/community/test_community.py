@@ -212,6 +212,17 @@ def test_what_is_not_the_suite_says_so_everywhere(shelf, tmp_path):
     assert words not in (tmp_path / "site" / "tiny-definition.html").read_text()
 
 
+@pytest.mark.parametrize(("prior", "same"), [(0.248, True), (0.382, False)])  # Adult has 0.239; copies lack a few rows
+def test_a_copy_of_a_table_with_its_own_prior_is_the_suites(prior, same):
+    tables = suites.get("tables")
+    parts = [
+        part.model_copy(update={"priors": (prior,)}) if part.dataset == "adult" else part for part in tables.problems
+    ]
+    words = departures(tables.model_copy(update={"problems": tuple(parts)}))
+    assert (words == []) == same
+    assert same or words[1] == "the suite has no adult case 1 (os, 10%, prior 0.382)"
+
+
 def test_one_configuration_is_no_search_and_another_spec_is_no_suite():
     assert departures(suites.get("tabular").override(algorithms=["upu"])) == []
     assert departures(suites.get("tabular").override(configs=1)) == [

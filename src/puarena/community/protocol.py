@@ -14,6 +14,7 @@ from puarena.bench.spec import ALL, PROBLEM_LISTS, Spec, is_path
 from puarena.errors import UserError
 
 EXTENT = ("splits", "configs")  # a suite with more of them is another statement
+NATURAL = 0.02  # copies of a table with natural class frequencies differ by a few rows, and so in their prior
 OPTIONS = ("profile", "optimiser", "splits", "configs", "steps", "seed", "network", "precision")  # of the command line
 
 
@@ -74,10 +75,12 @@ def problems_of(spec: Spec) -> set[tuple[Any, ...]]:
     """Every problem of a spec: dataset, case, setting, rate, prior (0: the dataset's own) and labelling."""
     problems = set()
     for part in spec.problems:
-        own = 0.0 if is_path(part.dataset) else data.info(part.dataset).default_prior
+        info = None if is_path(part.dataset) else data.info(part.dataset)
+        own, copies = (info.default_prior, 0.0 if info.balanced else NATURAL) if info else (0.0, 0.0)
         for values in product(*(getattr(part, name) for name in PROBLEM_LISTS)):
             case, setting, rate, prior, mechanism = values
-            problems.add((part.dataset, case, setting, rate, own if prior is None else prior, mechanism))
+            known = prior is None or abs(prior - own) <= copies
+            problems.add((part.dataset, case, setting, rate, own if known else prior, mechanism))
     return problems
 
 
@@ -118,5 +121,8 @@ def _values(spec: Spec, key: str) -> tuple[Any, ...]:
 
 
 def _listed(problems: list[tuple[Any, ...]]) -> str:
-    words = [f"{dataset} case {case} ({setting}, {rate:.0%})" for dataset, case, setting, rate, *_ in problems]
+    words = [
+        f"{dataset} case {case} ({setting}, {rate:.0%}, prior {prior:.3g})"
+        for dataset, case, setting, rate, prior, _ in problems
+    ]
     return ", ".join(words[:4]) + (f" and {len(words) - 4} more" if len(words) > 4 else "")
