@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.server
 import json
@@ -165,6 +166,12 @@ def test_fashion_mnist_has_its_test_set_at_the_end(tmp_path, monkeypatch):
     assert (dataset.prior_of(1), dataset.prior_of(2)) == (0.4, 0.3)
     with pytest.raises(UserError, match="has 70 rows, and the last 10000 should be the test set"):
         table.read(tmp_path)
+
+
+def test_a_packed_table_whose_bytes_make_no_sense(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n")[:10] + bytes([7] * 20))
+    with pytest.raises(UserError, match="cannot be read as CSV: Error -3 while decompressing"):
+        frames.read_frame(tmp_path / "t.csv.gz")
 
 
 @pytest.mark.parametrize(

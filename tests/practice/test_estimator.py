@@ -26,7 +26,7 @@ from puarena.practice.scoring import PRACTICAL, criterion_value
 from toys import toy
 
 X, y, truth = table()
-REGISTERED = [name for name in algorithms.names("puarena") if not algorithms.get(name).cls.supervised]
+REGISTERED = [name for name in algorithms.names("puarena") if not algorithms.get(name).supervised]
 
 
 def test_it_learns_and_says_what_it_did():

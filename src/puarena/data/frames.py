@@ -7,6 +7,7 @@ import glob
 import gzip
 import re
 import warnings
+import zlib
 from collections.abc import Iterable
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -60,7 +61,7 @@ def _check_header(file: Path) -> None:
     try:
         with opened(file, "rt", encoding="utf-8-sig", newline="") as lines:
             head = next(csv.reader(lines), [""])
-    except (OSError, ValueError, EOFError, csv.Error):  # whoever reads the table says what is wrong with it
+    except (OSError, ValueError, EOFError, zlib.error, csv.Error):  # whoever reads the table says what is wrong with it
         return
     for mark, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(head) == 1 and mark in head[0]:
