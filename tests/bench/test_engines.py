@@ -200,7 +200,7 @@ def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
     frame = puarena.load(tmp_path / "out").df()
     assert not frame.duplicated(["run", "step"]).any()
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True)
-    assert sorted(claims.iterdir()) == []
+    assert list(claims.glob("[!.]*")) == []  # a file half written by the killed one goes with the next run
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
