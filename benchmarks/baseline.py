@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from puarena import algorithms
 from puarena.algorithms import Batch, Setup
-from puarena.data import HiddenLabels, PUData
+from puarena.pu import HiddenLabels, PUData
 from puarena.random import Draws
 
 
@@ -56,7 +56,9 @@ class Passes:
 
     def _all(self, network: nn.Module, name: str) -> Tensor:
         with torch.no_grad():
-            parts = [network(x.unsqueeze(0)) for x, _, _ in DataLoader(self.sets[name], batch_size=256)]
+            parts = [
+                network(x.unsqueeze(0)) for x, _, _ in DataLoader(self.sets[name], batch_size=256)
+            ]
         return torch.cat(parts, -1)
 
     def p(self, network: nn.Module) -> Tensor:
@@ -91,7 +93,10 @@ def evaluate(
 
     def outputs(name: str) -> tuple[Tensor, Tensor]:
         with torch.no_grad():
-            pairs = [(algorithm.outputs(x.unsqueeze(0))[0][0], y) for x, _, y in DataLoader(sets[name], batch_size=256)]
+            pairs = [
+                (algorithm.outputs(x.unsqueeze(0))[0][0], y)
+                for x, _, y in DataLoader(sets[name], batch_size=256)
+            ]
         return torch.cat([f for f, _ in pairs]) - shift, torch.cat([y for _, y in pairs])
 
     found = {}
@@ -116,18 +121,30 @@ def steps_per_second(
 ) -> float:
     """Train one run for about ``seconds`` and return its steps per second, evaluation every 100 steps included."""
     entry = algorithms.get(name)
-    index = {key: torch.tensor(getattr(data, key)) for key in ("p_train", "u_train", "p_val", "u_val", "test")}
+    index = {
+        key: torch.tensor(getattr(data, key))
+        for key in ("p_train", "u_train", "p_val", "u_val", "test")
+    }
     truth = {"u_train": hidden.u_train, "u_val": hidden.u_val, "test": hidden.test}
-    label = {k: torch.tensor(truth[k]).float() if k in truth else torch.ones(len(v)) for k, v in index.items()}
+    label = {
+        k: torch.tensor(truth[k]).float() if k in truth else torch.ones(len(v))
+        for k, v in index.items()
+    }
     sets = {key: Points(features, index[key], label[key]) for key in index}
     n_p, n_u = len(index["p_train"]), len(index["u_train"])
     one = torch.ones(1, dtype=torch.float64)
     setup = Setup(
-        prior=one * data.prior, shifted_prior=one * data.shifted_prior, rate=(one * n_p / (n_p + n_u)).float(),
-        one_sample=torch.tensor([data.setting == "os"]), n_p=n_p, n_u=n_u,
-        batch_p=min(batch_size, n_p), batch_u=min(batch_size, n_u),
-        calibration=("weighted" if entry.calibrated else "none",), dtype=torch.float32,
-    )  # fmt: skip
+        prior=one * data.prior,
+        shifted_prior=one * data.shifted_prior,
+        rate=(one * n_p / (n_p + n_u)).float(),
+        one_sample=torch.tensor([data.setting == "os"]),
+        n_p=n_p,
+        n_u=n_u,
+        batch_p=min(batch_size, n_p),
+        batch_u=min(batch_size, n_u),
+        calibration=("weighted" if entry.calibrated else "none",),
+        dtype=torch.float32,
+    )
     algorithm = entry.cls(setup)
     algorithm.attach(lambda _: OneRun(features.shape[1]))
     loaders = [
@@ -141,8 +158,9 @@ def steps_per_second(
     phase, steps = algorithm.phases[-1], 20_000
     for earlier in algorithm.phases:  # every phase begins once; the last is the one that is timed
         algorithm.on_phase(earlier, passes)
-    optimisers = {
-        n: torch.optim.SGD(getattr(algorithm, n).parameters(), lr=1e-3, momentum=0.9) for n in algorithm.networks
+    optimizers = {
+        n: torch.optim.SGD(getattr(algorithm, n).parameters(), lr=1e-3, momentum=0.9)
+        for n in algorithm.networks
     }
     began, step = time.perf_counter(), 0
     while step % 100 or time.perf_counter() - began < seconds or step == 0:
@@ -152,19 +170,22 @@ def steps_per_second(
         drawn = algorithm.draws(Draws(seeds, step, 1), phase)
         plan = algorithm.schedule(phase, step, steps, step // setup.epoch)
         batch = Batch(
-            x=torch.cat([x_p, x_u]).unsqueeze(0), n_p=len(x_p), position={"p": i_p[None], "u": i_u[None]},
-            draw={k: v[0] for k, v in drawn.items()}, at={k: torch.tensor(v) for k, v in plan.items()},
+            x=torch.cat([x_p, x_u]).unsqueeze(0),
+            n_p=len(x_p),
+            position={"p": i_p[None], "u": i_u[None]},
+            draw={k: v[0] for k, v in drawn.items()},
+            at={k: torch.tensor(v) for k, v in plan.items()},
             strong=torch.cat([x_p, x_u]).unsqueeze(0) if algorithm.strong_view else None,
             label_u=y_u[None] if algorithm.supervised else None,
-        )  # fmt: skip
+        )
         for update in phase.updates:
             result = getattr(algorithm, update.loss)(batch)
             loss = result[0] if isinstance(result, tuple) else result
             for n in update.trains:
-                optimisers[n].zero_grad()
+                optimizers[n].zero_grad()
             loss.sum().backward()
             for n in update.trains:
-                optimisers[n].step()
+                optimizers[n].step()
         loss.item()
         with torch.no_grad():
             algorithm.after_step(batch)

@@ -35,10 +35,10 @@ from typing import Any
 import pandas as pd
 
 import puarena
-from puarena.bench.progress import Progress
-from puarena.bench.spec import Spec
 from puarena.errors import UserError
-from puarena.store import Folder, open_store
+from puarena.experiments.progress import Progress
+from puarena.experiments.spec import Spec
+from puarena.results import Folder, open_store
 
 SPEC = Spec(
     problems=[{"dataset": "digits", "cases": [1, 2]}],
@@ -70,7 +70,9 @@ def compare(out: Path, whole: Path) -> str:
     for name in columns:
         same &= (both[name] == both[f"{name}_b"]) | (both[name].isna() & both[f"{name}_b"].isna())
     different = both.loc[~same, "run"].nunique()
-    return f"{len(set(a['run']))} runs: {lost} lost, {doubled} doubled records, {different} different"
+    return (
+        f"{len(set(a['run']))} runs: {lost} lost, {doubled} doubled records, {different} different"
+    )
 
 
 def command(folder: Path, workers: int = 2, spec: Spec = SPEC) -> subprocess.Popen[bytes]:
@@ -80,7 +82,11 @@ def command(folder: Path, workers: int = 2, spec: Spec = SPEC) -> subprocess.Pop
     words += ["--workers", workers, "--checkpoint-every", 1]
     call = [sys.executable, "-m", "puarena", *map(str, words)]
     return subprocess.Popen(
-        call, env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        call,
+        env=ENVIRONMENT,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
     )
 
 
@@ -117,14 +123,18 @@ def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
         early = chance.random() < 0.2  # while it starts; else when it trains
         until = time.monotonic() + chance.uniform(0, 8) if early else float("inf")
         while process.poll() is None and done < times:
-            trains = any(_written(file) > began for file in (folder / "out" / "claims").glob("[!.]*"))
+            trains = any(
+                _written(file) > began for file in (folder / "out" / "claims").glob("[!.]*")
+            )
             if until == float("inf") and trains:
                 until = time.monotonic() + chance.uniform(0, 6)
             if time.monotonic() >= until:
                 others = [pid for pid in members(process.pid) if pid != process.pid]
                 victims = others if who == "worker" else [process.pid]
                 if victims:
-                    (os.killpg if who == "group" else os.kill)(chance.choice(victims), signal.SIGKILL)
+                    (os.killpg if who == "group" else os.kill)(
+                        chance.choice(victims), signal.SIGKILL
+                    )
                     done, training = done + 1, training + trains
                     print(f"  {done} killed", flush=True)
                 until = time.monotonic() + chance.uniform(0, 6)
@@ -161,7 +171,10 @@ def drivers(folder: Path, times: int, chance: random.Random) -> None:
             os.killpg(first.pid, signal.SIGKILL)
         code = second.wait()
         first.wait()
-        print(f"trial {number}: second driver ended with {code}; {compare(folder / 'out', whole)}", flush=True)
+        print(
+            f"trial {number}: second driver ended with {code}; {compare(folder / 'out', whole)}",
+            flush=True,
+        )
 
 
 def flips(folder: Path, times: int, chance: random.Random) -> None:
@@ -174,7 +187,9 @@ def flips(folder: Path, times: int, chance: random.Random) -> None:
                 raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        puarena.run(SPEC, folder / "out", device="cpu", workers=1, progress=Halt(), checkpoint_every=0)
+        puarena.run(
+            SPEC, folder / "out", device="cpu", workers=1, progress=Halt(), checkpoint_every=0
+        )
     unnoticed = {"shards": 0, "progress": 0}
     for kind in unnoticed:
         file = next((folder / "out" / kind).glob("[!.]*"))
@@ -204,7 +219,9 @@ def race(folder: Path, times: int) -> None:
     for number in range(times):
         accepted, start = [], threading.Barrier(2)
 
-        def create(name: str, number: int = number, start: Any = start, accepted: list[str] = accepted) -> None:
+        def create(
+            name: str, number: int = number, start: Any = start, accepted: list[str] = accepted
+        ) -> None:
             start.wait()
             try:
                 Folder.create(folder / str(number), {"name": name}, name)
@@ -231,7 +248,9 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
     puarena.run(small, folder / "whole", device="cpu", workers=1, fleet_size=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+        )
         nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
 
@@ -251,7 +270,13 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
                 self.due = time.monotonic() + chance.uniform(2, 10)
 
     began, disturb = time.monotonic(), Disturb()
-    how = {"device": "cpu", "engine": "ray", "fleet_size": 1, "checkpoint_every": 1, "progress": disturb}
+    how = {
+        "device": "cpu",
+        "engine": "ray",
+        "fleet_size": 1,
+        "checkpoint_every": 1,
+        "progress": disturb,
+    }
     outcome = puarena.run(small, folder / "out", **how)
     ray.shutdown()
     cluster.shutdown()
@@ -266,7 +291,17 @@ def limits(folder: Path) -> None:
     """Run into the machine's limits, then once more without them."""
     whole = undisturbed(folder, SMALL)
     (folder / "spec.json").write_text(json.dumps(SMALL.to_dict()))
-    words = [sys.executable, "-m", "puarena", "run", str(folder / "spec.json"), "--device", "cpu", "--workers", "2"]
+    words = [
+        sys.executable,
+        "-m",
+        "puarena",
+        "run",
+        str(folder / "spec.json"),
+        "--device",
+        "cpu",
+        "--workers",
+        "2",
+    ]
     trials = {
         "a disk of 100 kB": "mount -t tmpfs -o size=100k tmpfs OUT || exit 99",
         "a read-only file system": "mount -t tmpfs -o ro tmpfs OUT || exit 99",
@@ -281,7 +316,9 @@ def limits(folder: Path) -> None:
         out = folder / name.replace(" ", "-")
         out.mkdir()
         script = f"{limit.replace('OUT', str(out))}; exec {' '.join(words)} --out {out}"
-        first = subprocess.run(["bash", "-c", script], env=ENVIRONMENT, capture_output=True, text=True)
+        first = subprocess.run(
+            ["bash", "-c", script], env=ENVIRONMENT, capture_output=True, text=True
+        )
         said = (first.stderr.strip().splitlines() or [""])[-1][:200]
         if first.returncode == 99:
             print(f"{name}: not tried, only root can mount", flush=True)
@@ -290,7 +327,9 @@ def limits(folder: Path) -> None:
             more = "remount,rw,size=100m"
             subprocess.run(["mount", "-o", more, str(out)], check=True)
         stored = len(open_store(out).done_runs()) if (out / "spec.json").exists() else 0
-        second = subprocess.run([*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True)
+        second = subprocess.run(
+            [*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True
+        )
         traceback = "Traceback" in first.stderr
         print(
             f"{name}: exit {first.returncode}, {stored} runs stored, traceback {traceback}, '{said}'; then exit "
@@ -304,14 +343,22 @@ def limits(folder: Path) -> None:
         time.sleep(0.1)
     os.rename(folder / "out", folder / "moved")
     code = process.wait()
-    second = subprocess.run([*words, "--out", str(folder / "moved")], env=ENVIRONMENT, capture_output=True)
-    print(f"folder renamed under way: exit {code}; then exit {second.returncode}, {compare(folder / 'moved', whole)}")
+    second = subprocess.run(
+        [*words, "--out", str(folder / "moved")], env=ENVIRONMENT, capture_output=True
+    )
+    print(
+        f"folder renamed under way: exit {code}; then exit {second.returncode}, {compare(folder / 'moved', whole)}"
+    )
 
 
 def main() -> None:
     """Run one kind of fault."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["group", "worker", "driver", "drivers", "ray", "flips", "race", "limits"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "kind", choices=["group", "worker", "driver", "drivers", "ray", "flips", "race", "limits"]
+    )
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--fleets", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)

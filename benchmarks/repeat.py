@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from puarena.store.published import COMMUNITY, listed, read_card
+from puarena.results.published import COMMUNITY, listed, read_card
 
 ROOT = Path(__file__).parents[1]
 PUARENA = [sys.executable, "-m", "puarena"]
@@ -25,7 +25,11 @@ PUARENA = [sys.executable, "-m", "puarena"]
 
 def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, list[list[str]]]:
     """What to call for every published result: run, publish, compare; a spec that no command says is written down."""
-    cards = {name: read_card(file) for name, file in listed(results).items() if not name.startswith(f"{COMMUNITY}/")}
+    cards = {
+        name: read_card(file)
+        for name, file in listed(results).items()
+        if not name.startswith(f"{COMMUNITY}/")
+    }
     unknown = [name for name in names if name not in cards]
     if unknown:
         raise SystemExit(f"'{results}' has no {', '.join(unknown)}; it has {', '.join(cards)}")
@@ -39,7 +43,15 @@ def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, l
             spec.write_text(yaml.safe_dump(card["spec"], sort_keys=False), encoding="utf-8")
             words[words.index("SPEC.yaml")] = str(spec)
         words[words.index("RESULTS")] = str(folder)
-        again = ["publish", str(folder), "--out", str(out / "results"), "--name", name.rpartition("/")[2], "--replace"]
+        again = [
+            "publish",
+            str(folder),
+            "--out",
+            str(out / "results"),
+            "--name",
+            name.rpartition("/")[2],
+            "--replace",
+        ]
         beside = ["compare", str(folder), "--published", str(results / f"{name}.csv")]
         calls[name] = [[*PUARENA, *call] for call in (words, again, beside)]
     return calls
@@ -47,7 +59,9 @@ def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, l
 
 def main() -> None:
     """Call them one after the other; the first that fails ends it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--out", type=Path, default=Path("replication"))
     parser.add_argument("--list", action="store_true")

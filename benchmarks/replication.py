@@ -22,7 +22,10 @@ from puarena.report import aggregate, select
 from puarena.report.agreement import TABULATED, agreement, agrees
 from puarena.report.compare import compare, read_published
 
-PROFILES = {"released": "pa-released", "definition": "pa"}  # and the form of PA that its tables select by
+PROFILES = {
+    "released": "pa-released",
+    "definition": "pa",
+}  # and the form of PA that its tables select by
 
 FOUR = ("upu", "nnpu", "nnpu-ga", "pusb")
 
@@ -51,16 +54,34 @@ def effects(profile: str) -> None:
     """How PA and calibration work in one profile."""
     chosen, pa = selection(profile), PROFILES[profile]
     keys = ["dataset", "case", "algorithm", "split"]
-    wide = chosen.pivot_table(index=keys, columns="criterion", values=["test_recall", "test_accuracy"])
+    wide = chosen.pivot_table(
+        index=keys, columns="criterion", values=["test_recall", "test_accuracy"]
+    )
     for metric in ("recall", "accuracy"):
-        gap = 100 * (wide[f"test_{metric}"][pa] - wide[f"test_{metric}"]["oa"]).groupby("algorithm").mean()
-        print(f"{profile}: {metric} of what PA chooses minus what OA chooses: {interval(gap, 'methods')}")
+        gap = (
+            100
+            * (wide[f"test_{metric}"][pa] - wide[f"test_{metric}"]["oa"])
+            .groupby("algorithm")
+            .mean()
+        )
+        print(
+            f"{profile}: {metric} of what PA chooses minus what OA chooses: {interval(gap, 'methods')}"
+        )
     oracle = chosen[chosen["criterion"] == "oa"]
-    mean = 100 * oracle.groupby(["base", "dataset", "case", "calibrated"])["test_accuracy"].mean().unstack()
+    mean = (
+        100
+        * oracle.groupby(["base", "dataset", "case", "calibrated"])["test_accuracy"]
+        .mean()
+        .unstack()
+    )
     gain = (mean[True] - mean[False]).dropna()
-    print(f"{profile}: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}")
+    print(
+        f"{profile}: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}"
+    )
     for base, values in gain.groupby("base"):
-        print(f"    {base}: {', '.join(f'{value:+.1f}' for value in values)} (letter 1, 2, usps 1, 2)")
+        print(
+            f"    {base}: {', '.join(f'{value:+.1f}' for value in values)} (letter 1, 2, usps 1, 2)"
+        )
 
 
 def four_rows(profile: str) -> None:
@@ -75,37 +96,58 @@ def four_rows(profile: str) -> None:
 
 def one_algorithm() -> None:
     """Train the four rows as released with one seed on one made-up problem: do their curves differ?"""
-    from puarena.contract import toy_problem
-    from puarena.fleet import FleetConfig, Row, train
+    from puarena.testing.contract import toy_problem
+    from puarena.training import FleetConfig, Row, train
 
     for prior in (0.5, 0.3):
         x, data, hidden = toy_problem(prior)
         config = FleetConfig(batch_size=32, steps=200, record_every=50)
-        rows = [Row(f"{name}-c@released", data, hidden, 7, 0.01, 0.9, {}, "batch-union") for name in FOUR]
+        rows = [
+            Row(f"{name}-c@released", data, hidden, 7, 0.01, 0.9, {}, "batch-union")
+            for name in FOUR
+        ]
         values = [train([row], config, x).values for row in rows]
         for name, curve in zip(FOUR[1:], values[1:], strict=True):
-            gaps = {k: np.abs(curve[k] - values[0][k]).max() for k in ("loss", "test_accuracy", "test_auc")}
+            gaps = {
+                k: np.abs(curve[k] - values[0][k]).max()
+                for k in ("loss", "test_accuracy", "test_auc")
+            }
             words = ", ".join(f"{key} {gap:.1g}" for key, gap in gaps.items())
-            print(f"one seed, prior {prior}: {name}-c@released differs from upu-c@released at most by {words}")
+            print(
+                f"one seed, prior {prior}: {name}-c@released differs from upu-c@released at most by {words}"
+            )
 
 
 def published_effects() -> None:
     """The same in the published tables of Letter and USPS, Case 1."""
-    numbers = {(k[0].dataset, *k[1:]): v[0] for k, v in read_published().items() if k[0].dataset in ("letter", "usps")}
+    numbers = {
+        (k[0].dataset, *k[1:]): v[0]
+        for k, v in read_published().items()
+        if k[0].dataset in ("letter", "usps")
+    }
     methods = sorted({key[1:3] for key in numbers})
     for metric in ("recall", "accuracy"):
         gaps = [
-            np.mean([numbers[(d, *m, metric, "pa")] - numbers[(d, *m, metric, "oa")] for d in ("letter", "usps")])
+            np.mean(
+                [
+                    numbers[(d, *m, metric, "pa")] - numbers[(d, *m, metric, "oa")]
+                    for d in ("letter", "usps")
+                ]
+            )
             for m in methods
         ]
-        print(f"published: {metric} of what PA chooses minus what OA chooses: {interval(gaps, 'methods')}")
+        print(
+            f"published: {metric} of what PA chooses minus what OA chooses: {interval(gaps, 'methods')}"
+        )
     calibrated = [base for base, is_calibrated in methods if is_calibrated]
     gain = [
         numbers[d, b, True, "accuracy", "oa"] - numbers[d, b, False, "accuracy", "oa"]
         for d in ("letter", "usps")
         for b in calibrated
     ]
-    print(f"published: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}")
+    print(
+        f"published: accuracy of calibrated minus plain under OA: {interval(gain, 'methods x problems')}"
+    )
 
 
 def agreements() -> None:
@@ -114,14 +156,20 @@ def agreements() -> None:
         comparisons = compare(source(profile))
         print(f"{profile}: {agreement(comparisons).words}")
         lines = [line for item in comparisons if item.metric in TABULATED for line in item.lines]
-        far = sum(abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines)
+        far = sum(
+            abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines
+        )
         middle = np.median([abs(line.difference) for line in lines])
-        print(f"    median difference {middle:.2f} points; beyond 3 combined standard errors {far} of {len(lines)}")
+        print(
+            f"    median difference {middle:.2f} points; beyond 3 combined standard errors {far} of {len(lines)}"
+        )
         for item in comparisons:
             if item.metric == "accuracy":
                 near = sum(map(agrees, item.lines))
                 what = f"{item.dataset}, accuracy by {item.published_criterion}"
-                print(f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.lines)}), {near} agree")
+                print(
+                    f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.lines)}), {near} agree"
+                )
 
 
 def tables() -> None:
@@ -131,14 +179,22 @@ def tables() -> None:
     for profile in PROFILES:
         numbers = aggregate(select(source(profile), ["oa"]), ["accuracy"])
         for row in numbers.itertuples():
-            ours[profile, row.dataset, row.case, row.base, row.calibrated] = f"{row.mean:.2f} ± {row.stderr:.2f}"
+            ours[profile, row.dataset, row.case, row.base, row.calibrated] = (
+                f"{row.mean:.2f} ± {row.stderr:.2f}"
+            )
     for dataset in ("letter", "usps"):
         print(f"\n### {dataset.upper() if dataset == 'usps' else 'Letter'}: accuracy under OA\n")
-        print("| method | definition, 1 | released, 1 | published, 1 | definition, 2 | released, 2 |")
+        print(
+            "| method | definition, 1 | released, 1 | published, 1 | definition, 2 | released, 2 |"
+        )
         print("| --- | ---: | ---: | ---: | ---: | ---: |")
         for base, calibrated in dict.fromkeys(key[3:] for key in ours):
             published = theirs.get((dataset, 1, base, calibrated, "accuracy", "oa"))
-            cells = [ours.get((p, dataset, case, base, calibrated), "") for case in (1, 2) for p in sorted(PROFILES)]
+            cells = [
+                ours.get((p, dataset, case, base, calibrated), "")
+                for case in (1, 2)
+                for p in sorted(PROFILES)
+            ]
             cells.insert(2, f"{published[0]:.2f} ± {published[1]:.2f}" if published else "")
             print(f"| {base}{'-c' if calibrated else ''} | {' | '.join(cells)} |")
 

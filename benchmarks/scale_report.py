@@ -14,16 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from puarena import catalogue
+from puarena import catalog
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report import aggregate, select, table, to_csv, to_latex, to_markdown, write_page
 from puarena.report.compare import compare
 from puarena.report.export import export
 from puarena.report.statistics import statistics
-from puarena.store import COLUMNS, Folder
+from puarena.results import COLUMNS, Folder
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
-ENTRIES = [entry for entry in catalogue.entries().values() if entry.origin == "puarena" and not entry.frame][:23]
+ENTRIES = [
+    entry for entry in catalog.entries().values() if entry.origin == "puarena" and not entry.frame
+][:23]
 FACTS = ("base", "calibrated", "variant", "frame", "supervised")
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 SPLITS, CONFIGS, RECORDS = 3, 10, 200
@@ -47,12 +49,28 @@ def make(folder: Path) -> None:
                     frame[name] = 1
             frame = frame.assign(**{name: random.random(rows) for name in VALUES})
             run = np.repeat(np.arange(runs), RECORDS)
-            about = {"dataset": dataset, "case": case, "setting": "os", "rate": 0.3, "prior": 0.5, "status": "ok"}
-            about |= {"profile": "definition", "prior_source": "true", "precision": "float32", "labelling": "scar"}
-            about |= {"optimiser": "protocol"} | {name: getattr(entry, name) for name in FACTS}
+            about = {
+                "dataset": dataset,
+                "case": case,
+                "setting": "os",
+                "rate": 0.3,
+                "prior": 0.5,
+                "status": "ok",
+            }
+            about |= {
+                "profile": "definition",
+                "prior_source": "true",
+                "precision": "float32",
+                "labeling": "scar",
+            }
+            about |= {"optimizer": "protocol"} | {name: getattr(entry, name) for name in FACTS}
             frame = frame.assign(**about, algorithm=entry.name, fleet=fleet, selectable=True)
-            frame = frame.assign(run=[f"{fleet}-{i}" for i in run], split=run // CONFIGS, config=run % CONFIGS)
-            store.write_shard(fleet, frame.assign(step=np.tile(np.arange(1, RECORDS + 1) * 100, runs)))
+            frame = frame.assign(
+                run=[f"{fleet}-{i}" for i in run], split=run // CONFIGS, config=run % CONFIGS
+            )
+            store.write_shard(
+                fleet, frame.assign(step=np.tile(np.arange(1, RECORDS + 1) * 100, runs))
+            )
 
 
 def tables(folder: Path) -> None:
@@ -82,7 +100,9 @@ def main() -> None:
             job()
             wall, cpu = time.perf_counter() - began, time.process_time() - spent
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-            print(f"{name}: {wall:.1f} s ({cpu:.1f} s of all cores), at most {memory:.0f} MiB so far")
+            print(
+                f"{name}: {wall:.1f} s ({cpu:.1f} s of all cores), at most {memory:.0f} MiB so far"
+            )
         print(f"the page has {page.stat().st_size / 1e6:.2f} MB")
 
 

@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 
 import puarena
-from puarena.bench.doctor import examine
-from puarena.bench.spec import Spec
-from puarena.bench.status import standing
-from puarena.store import open_store
+from puarena.experiments.doctor import examine
+from puarena.experiments.spec import Spec
+from puarena.experiments.status import standing
+from puarena.results import open_store
 
 WARMING = 0.25  # of the time, in which libraries are loaded and caches filled
 COLUMNS = {
@@ -53,8 +53,18 @@ class Breaks(Algorithm):
 
 def small(number: int, algorithms: list[str], **more: object) -> Spec:
     """A suite of a few seconds."""
-    given: dict = {"problems": [{"dataset": "digits", "cases": [1 + number % 2]}], "algorithms": algorithms}
-    given |= {"splits": 1, "configs": 2, "steps": 200, "warmup": 50, "record_every": 50, "seed": number}
+    given: dict = {
+        "problems": [{"dataset": "digits", "cases": [1 + number % 2]}],
+        "algorithms": algorithms,
+    }
+    given |= {
+        "splits": 1,
+        "configs": 2,
+        "steps": 200,
+        "warmup": 50,
+        "record_every": 50,
+        "seed": number,
+    }
     return Spec.load(given | more)
 
 
@@ -64,7 +74,9 @@ def own_table(folder: Path) -> Path:
     frame = pd.DataFrame(rng.normal(size=(600, 4)), columns=list("abcd"))
     frame["outcome"] = np.where(frame["a"] + rng.normal(size=600) > 0, "yes", "no")
     frame.to_csv(folder / "own.csv", index=False)
-    (folder / "own.yaml").write_text("name: own\nfile: own.csv\nlabel: outcome\npositive: ['yes']\ntest: 0.2\n")
+    (folder / "own.yaml").write_text(
+        "name: own\nfile: own.csv\nlabel: outcome\npositive: ['yes']\ntest: 0.2\n"
+    )
     return folder / "own.yaml"
 
 
@@ -152,7 +164,10 @@ def soak(folder: Path, minutes: float, every: float, csv: Path) -> pd.DataFrame:
         shutil.rmtree(folder / "out")
         done[0] += 1
         if done[0] % 20 == 0:
-            print(f"{(time.monotonic() - began) / 60:5.1f} min, {done[0]} suites: {held()}", flush=True)
+            print(
+                f"{(time.monotonic() - began) / 60:5.1f} min, {done[0]} suites: {held()}",
+                flush=True,
+            )
     over.set()
     watcher.join()
     return pd.DataFrame(rows)
@@ -162,11 +177,15 @@ def figures(frame: pd.DataFrame) -> str:
     """The growth per hour after the first quarter, in words."""
     late = frame[frame["minute"] >= WARMING * frame["minute"].max()]
     hours = late["minute"] / 60
-    words = [f"{frame['suites'].max()} suites in {frame['minute'].max():.0f} minutes, {len(frame)} samples"]
+    words = [
+        f"{frame['suites'].max()} suites in {frame['minute'].max():.0f} minutes, {len(frame)} samples"
+    ]
     for name, title in COLUMNS.items():
         slope = np.polyfit(hours, late[name], 1)[0]
         low, middle, high = late[name].min(), late[name].median(), late[name].max()
-        words.append(f"{title}: {low:.0f} to {high:.0f}, median {middle:.0f}, trend {slope:+.2f} an hour")
+        words.append(
+            f"{title}: {low:.0f} to {high:.0f}, median {middle:.0f}, trend {slope:+.2f} an hour"
+        )
     return "\n  ".join(words)
 
 
@@ -181,7 +200,11 @@ def draw(frame: pd.DataFrame, file: Path) -> None:
     strips = []
     for name, title in COLUMNS.items():
         y = alt.Y(f"{name}:Q", title="", scale=alt.Scale(zero=True))
-        x = alt.X("minute:Q", title="minutes" if name == list(COLUMNS)[-1] else "", scale=alt.Scale(nice=False))
+        x = alt.X(
+            "minute:Q",
+            title="minutes" if name == list(COLUMNS)[-1] else "",
+            scale=alt.Scale(nice=False),
+        )
         line = alt.Chart(thin, title=title).mark_line(color=VIOLET, strokeWidth=1).encode(x, y)
         strips.append(line.properties(width=640, height=80))
     save(alt.vconcat(*strips), file)
@@ -189,7 +212,9 @@ def draw(frame: pd.DataFrame, file: Path) -> None:
 
 def main() -> None:
     """Soak, print, draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two samples")
     parser.add_argument("--csv", type=Path, default=Path("soak.csv"))

@@ -21,10 +21,14 @@ labeled = even & (np.random.default_rng(0).random(len(X)) < 0.4)
 # All configurations of an algorithm with one batch size train together. Chosen by PA, which needs no negative:
 # it is accuracy + prior, estimated from held-out positives and unlabeled rows.
 base = PUClassifier("nnpu", prior=0.5, steps=steps, random_state=0)
-search = PUSearch(base, algorithms=["nnpu", "vpu", "dist-pu"], n_iter=4, criterion="pa", random_state=0)
+search = PUSearch(
+    base, algorithms=["nnpu", "vpu", "dist-pu"], n_iter=4, criterion="pa", random_state=0
+)
 search.fit(X, labeled)
 print(search.table())
-print(f"chosen: {search.best_params_['algorithm']}, PA - prior = {search.best_score_ - 0.5:.3f} on held-out rows")
+print(
+    f"chosen: {search.best_params_['algorithm']}, PA - prior = {search.best_score_ - 0.5:.3f} on held-out rows"
+)
 print(f"true accuracy on the test part: {search.score(X_test, even_test):.3f}")
 
 # The same with scikit-learn's own search: a scorer that needs no negatives, and folds that keep P and U in proportion.
@@ -33,4 +37,6 @@ theirs = RandomizedSearchCV(
     base, {"lr": [1e-3, 3e-3, 1e-2]}, n_iter=2, scoring=proxy_accuracy, cv=folds, random_state=0
 )
 theirs.fit(X, labeled)
-print(f"scikit-learn's search: lr {theirs.best_params_['lr']:g}, PA - prior = {theirs.best_score_ - 0.5:.3f}")
+print(
+    f"scikit-learn's search: lr {theirs.best_params_['lr']:g}, PA - prior = {theirs.best_score_ - 0.5:.3f}"
+)

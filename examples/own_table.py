@@ -22,20 +22,26 @@ table = pd.read_csv(sys.argv[2]) if len(sys.argv) > 2 else fetch_openml(data_id=
 table = table.dropna(subset=["sex"])[:rows]
 female = (table.pop("sex") == "FEMALE").to_numpy()
 labeled = female & (np.random.default_rng(0).random(len(table)) < 1 / 3)
-print(f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, columns: {', '.join(table)}")
+print(
+    f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, columns: {', '.join(table)}"
+)
 
 # Three lines: the share of positives is estimated, and learners are chosen on rows they have not seen.
 clf = PUClassifier(random_state=0)
 clf.fit(table, labeled)
 probability = clf.predict_proba(table)[:, 1]
 low, high = clf.prior_interval_
-print(f"estimated share of positives {clf.prior_:.2f} ({low:.2f} to {high:.2f}); true {female.mean():.2f}")
+print(
+    f"estimated share of positives {clf.prior_:.2f} ({low:.2f} to {high:.2f}); true {female.mean():.2f}"
+)
 for line in clf.report_:
     print(f"  {line['learner']:<14} PA {line['pa']:.3f}  {line['why']}")
 
 # How much hangs on the estimated share?
 for row in clf.sensitivity(table, labeled):
-    print(f"  prior {row['prior']:.2f}: {row['positive']:.0%} positive, {row['changed']:.1%} of the rows change sides")
+    print(
+        f"  prior {row['prior']:.2f}: {row['positive']:.0%} positive, {row['changed']:.1%} of the rows change sides"
+    )
 
 # Keep it and use it elsewhere; no pickle is involved.
 with tempfile.TemporaryDirectory() as folder:

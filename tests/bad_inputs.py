@@ -17,7 +17,11 @@ def call(*args: object) -> Any:
 
 def refused(folder: Path, *args: object) -> str:
     """The sentence of a command that must refuse, having written nothing."""
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts
+    }
     result = call(*args)
     assert result.exit_code == 2, (args, result.output, result.exception)
     assert isinstance(result.exception, (SystemExit, type(None))), args
@@ -26,6 +30,10 @@ def refused(folder: Path, *args: object) -> str:
     usage = result.stderr.startswith("Usage:")
     lines = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
     assert usage or (len(lines) == 1 and lines[0].startswith("error: ")), result.stderr
-    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
+    after = {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts
+    }
     assert after == before, f"{args} left something behind"
     return result.stderr

@@ -40,7 +40,9 @@ def stacks(found: list[dict]) -> Iterator[list[dict]]:
 
 def inputs(stack: list[dict], name: str, dtype: torch.dtype, grad: bool = True) -> torch.Tensor:
     """Stack one input array of all cases, ``[runs, n]``."""
-    return torch.tensor([c["inputs"][name] for c in stack], dtype=dtype, device=DEVICE, requires_grad=grad)
+    return torch.tensor(
+        [c["inputs"][name] for c in stack], dtype=dtype, device=DEVICE, requires_grad=grad
+    )
 
 
 def param(stack: list[dict], name: str, dtype: torch.dtype, default: float = 0.5) -> torch.Tensor:
@@ -48,8 +50,14 @@ def param(stack: list[dict], name: str, dtype: torch.dtype, default: float = 0.5
     return torch.tensor([c["params"].get(name, default) for c in stack], dtype=dtype, device=DEVICE)
 
 
-def build(cls: type[Algorithm], stack: list[dict], dtype: torch.dtype, calibration: str = "none",
-          n_u: int | None = None, **hyper: str) -> Algorithm:  # fmt: skip
+def build(
+    cls: type[Algorithm],
+    stack: list[dict],
+    dtype: torch.dtype,
+    calibration: str = "none",
+    n_u: int | None = None,
+    **hyper: str,
+) -> Algorithm:
     """Build an algorithm for a stack of cases; ``hyper`` maps its hyperparameters to names of case parameters."""
     first = stack[0]["params"]
     prior = param(stack, "pi", dtype)
@@ -69,7 +77,9 @@ def build(cls: type[Algorithm], stack: list[dict], dtype: torch.dtype, calibrati
     )
 
 
-def close(actual: Any, expected: Any, case: dict, dtype: str, what: str, scale: float | None = None) -> None:
+def close(
+    actual: Any, expected: Any, case: dict, dtype: str, what: str, scale: float | None = None
+) -> None:
     """Assert ``|a - b| <= atol + rtol |b|`` with the case's tolerance (``scale`` replaces ``|b|``)."""
     tolerance = case["tolerance"].get(dtype) or case["tolerance"]["float64"]
     a, b = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
@@ -79,8 +89,14 @@ def close(actual: Any, expected: Any, case: dict, dtype: str, what: str, scale: 
     assert np.all(excess <= 0), f"{case['id']} {what} ({dtype}): {a} is not {b}"
 
 
-def check(value: torch.Tensor, tensors: dict[str, torch.Tensor], stack: list[dict], dtype: str,
-          expected: str = "expected_value", gradient: str = "expected_gradient") -> None:  # fmt: skip
+def check(
+    value: torch.Tensor,
+    tensors: dict[str, torch.Tensor],
+    stack: list[dict],
+    dtype: str,
+    expected: str = "expected_value",
+    gradient: str = "expected_gradient",
+) -> None:
     """Compare ``[runs]`` values and the gradients of their sum with the stacked cases."""
     grads = torch.autograd.grad(value.sum(), list(tensors.values()), allow_unused=True)
     for row, case in enumerate(stack):
@@ -89,4 +105,11 @@ def check(value: torch.Tensor, tensors: dict[str, torch.Tensor], stack: list[dic
             want = case[gradient].get(name)
             got = torch.zeros_like(tensor[row]) if grad is None else grad[row]
             want = np.zeros(len(got)) if want is None else want
-            close(got.detach().cpu().numpy(), want, case, dtype, f"gradient {name}", scale=float(np.max(np.abs(want))))
+            close(
+                got.detach().cpu().numpy(),
+                want,
+                case,
+                dtype,
+                f"gradient {name}",
+                scale=float(np.max(np.abs(want))),
+            )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import puarena
-from puarena.bench.spec import Spec
+from puarena.experiments.spec import Spec
 
 LIMIT = 120.0  # seconds that anything here may take
 PLUGIN = """
@@ -58,12 +58,27 @@ def plugged(folder: Path, spec: Spec) -> tuple[Spec, Path]:
 def command(folder: Path, spec: Spec, *more: str) -> Iterator[subprocess.Popen[str]]:
     """``puarena run`` of a spec into ``folder / "out"``, in a process group of its own, which ends with this."""
     (folder / "spec.yaml").write_text(json.dumps(spec.to_dict()))
-    words = ["run", str(folder / "spec.yaml"), "--out", str(folder / "out"), "--device", "cpu", *more]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(puarena.__file__).parents[1])}
+    words = [
+        "run",
+        str(folder / "spec.yaml"),
+        "--out",
+        str(folder / "out"),
+        "--device",
+        "cpu",
+        *more,
+    ]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(puarena.__file__).parents[1]),
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", START, *words],
-        env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         yield process
     finally:

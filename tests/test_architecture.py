@@ -21,7 +21,7 @@ DOCUMENT = ROOT / "docs" / "architecture.md"
 LONGEST = 350  # lines of a file
 TWICE = 10  # lines that may not stand twice
 
-# -- what imports what -----------------------------------------------------------------------------------------------
+# -- what imports what ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,10 @@ class Import:
 
 def modules_of(package: Path) -> dict[str, Path]:
     """Every module of a package by its dotted name."""
-    parts = {file: (package.name, *file.relative_to(package).with_suffix("").parts) for file in package.rglob("*.py")}
+    parts = {
+        file: (package.name, *file.relative_to(package).with_suffix("").parts)
+        for file in package.rglob("*.py")
+    }
     return {".".join(names).removesuffix(".__init__"): file for file, names in parts.items()}
 
 
@@ -50,7 +53,12 @@ def imports_of(package: Path) -> list[Import]:
     found = []
     for module, file in modules.items():
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        below = {id(node) for branch in ast.walk(tree) if _is_for_types(branch) for node in ast.walk(branch)}
+        below = {
+            id(node)
+            for branch in ast.walk(tree)
+            if _is_for_types(branch)
+            for node in ast.walk(branch)
+        }
         for node in ast.walk(tree):
             for target in _targets(node, module, file.name == "__init__.py", modules):
                 short = file.relative_to(package.parent)
@@ -62,23 +70,38 @@ def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 
 
-def _targets(node: ast.AST, module: str, is_package: bool, modules: dict[str, Path]) -> Iterator[str]:
+def _targets(
+    node: ast.AST, module: str, is_package: bool, modules: dict[str, Path]
+) -> Iterator[str]:
     names: list[str] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
         above = module.split(".") + [""] * is_package
-        start = [*above[: len(above) - node.level], *filter(None, [node.module])] if node.level else [node.module or ""]
+        start = (
+            [*above[: len(above) - node.level], *filter(None, [node.module])]
+            if node.level
+            else [node.module or ""]
+        )
         names = [".".join([*start, alias.name]) for alias in node.names]
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-        constants = [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-        names = [name for name in constants if not module.startswith(f"{name}.")]  # its own packages are there already
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+        "import_module",
+        "__import__",
+    ):
+        constants = [
+            a.value
+            for a in node.args[:1]
+            if isinstance(a, ast.Constant) and isinstance(a.value, str)
+        ]
+        names = [
+            name for name in constants if not module.startswith(f"{name}.")
+        ]  # its own packages are there already
     for name in names:
         if name.split(".")[0] == module.split(".")[0]:
             yield name if name in modules else name.rpartition(".")[0]
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- the table ----------------------------------------------------------------------
 
 
 def table_of(text: str) -> tuple[set[str], dict[str, set[str]]]:
@@ -108,8 +131,12 @@ def trespasses(imports: list[Import], base: set[str], known: dict[str, set[str]]
     for i in imports:
         room, inside = _room(i.module), i.target.partition(".")[2]
         allowed = known.get(room, set()) | base
-        passes = room in ("", "__main__") or room == _room(i.target) or "all" in allowed or not inside
-        if not passes and not any(inside == name or inside.startswith(f"{name}.") for name in allowed):
+        passes = (
+            room in ("", "__main__") or room == _room(i.target) or "all" in allowed or not inside
+        )
+        if not passes and not any(
+            inside == name or inside.startswith(f"{name}.") for name in allowed
+        ):
             wrong.append(f"{i}, which `{room}` may not know")
     return list(dict.fromkeys(wrong))
 
@@ -133,11 +160,15 @@ def test_the_version_is_all_that_a_room_takes_from_the_package_itself():
     for file in modules.values():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module == "puarena":
-                names = {alias.name for alias in node.names if f"puarena.{alias.name}" not in modules}
-                assert names <= {"__version__"}, f"{file}:{node.lineno} imports {names} from the package itself"
+                names = {
+                    alias.name for alias in node.names if f"puarena.{alias.name}" not in modules
+                }
+                assert names <= {"__version__"}, (
+                    f"{file}:{node.lineno} imports {names} from the package itself"
+                )
 
 
-# -- cycles ----------------------------------------------------------------------------------------------------------
+# -- cycles ----------------------------------------------------------------------
 
 
 def cycles_of(imports: list[Import]) -> list[str]:
@@ -152,9 +183,17 @@ def cycles_of(imports: list[Import]) -> list[str]:
             if not i.typing and target != i.module and "." in target:
                 edges[i.module].setdefault(target, i)
     reachable = {module: _reached(module, edges) for module in list(edges)}
-    groups = {frozenset(m for m in reached if module in reachable.get(m, ())) for module, reached in reachable.items()}
+    groups = {
+        frozenset(m for m in reached if module in reachable.get(m, ()))
+        for module, reached in reachable.items()
+    }
     return [
-        "\n  ".join(["a cycle:", *(str(i) for m in sorted(group) for t, i in edges[m].items() if t in group)])
+        "\n  ".join(
+            [
+                "a cycle:",
+                *(str(i) for m in sorted(group) for t, i in edges[m].items() if t in group),
+            ]
+        )
         for group in groups
         if group
     ]
@@ -175,13 +214,16 @@ def test_no_import_cycle():
     assert not cycles, "\n" + "\n".join(cycles)
 
 
-# -- long files, and what stands twice -------------------------------------------------------------------------------
+# -- long files, and what stands twice -----------------------------------------------
 
 
 def test_no_file_is_too_long():
     kinds = {".py", ".js", ".css", ".j2"}
     files = [file for file in PACKAGE.rglob("*") if file.suffix in kinds]
-    lengths = {str(file.relative_to(PACKAGE)): len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    lengths = {
+        str(file.relative_to(PACKAGE)): len(file.read_text(encoding="utf-8").splitlines())
+        for file in files
+    }
     assert not {name: length for name, length in lengths.items() if length > LONGEST}
 
 
@@ -195,7 +237,25 @@ class Line:
     acts: bool
 
 
-OPERATORS = {"+", "-", "*", "/", "//", "%", "**", "@", "<", ">", "<=", ">=", "==", "!=", "&", "^", "~"}
+OPERATORS = {
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "**",
+    "@",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "==",
+    "!=",
+    "&",
+    "^",
+    "~",
+}
 
 
 def code_of(text: str) -> list[Line]:
@@ -203,13 +263,22 @@ def code_of(text: str) -> list[Line]:
     passed: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         words = (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
         )
         if words or isinstance(node, (ast.Import, ast.ImportFrom)):
             passed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     tokens: dict[int, list[tokenize.TokenInfo]] = defaultdict(list)
     for t in tokenize.generate_tokens(io.StringIO(text).readline):
-        if t.type not in (token.NEWLINE, token.INDENT, token.DEDENT, token.ENDMARKER, token.NL, token.COMMENT):
+        if t.type not in (
+            token.NEWLINE,
+            token.INDENT,
+            token.DEDENT,
+            token.ENDMARKER,
+            token.NL,
+            token.COMMENT,
+        ):
             for number in range(t.start[0], t.end[0] + 1):
                 tokens[number].append(t)
     lines = []
@@ -218,9 +287,19 @@ def code_of(text: str) -> list[Line]:
             continue
         words = [t.string for t in on_line]
         verbs = {w for w in words if keyword.iskeyword(w)} - {"class", "None", "True", "False"}
-        fixed = [w if t.type == token.OP or keyword.iskeyword(w) else "" for w, t in zip(words, on_line, strict=True)]
+        fixed = [
+            w if t.type == token.OP or keyword.iskeyword(w) else ""
+            for w, t in zip(words, on_line, strict=True)
+        ]
         shape = " ".join(f or token.tok_name[t.type] for f, t in zip(fixed, on_line, strict=True))
-        lines.append(Line(number, " ".join(words), shape, bool(verbs or OPERATORS & set(words) or "NAME (" in shape)))
+        lines.append(
+            Line(
+                number,
+                " ".join(words),
+                shape,
+                bool(verbs or OPERATORS & set(words) or "NAME (" in shape),
+            )
+        )
     return lines
 
 
@@ -242,17 +321,22 @@ def stands_twice(texts: dict[str, str], length: int = TWICE) -> list[str]:
                     first = code[other[0]][other[1]].number
                     words = f"{other[0]}:{first} ~ {name}:{run[0].number}"
                     # Runs one line on, or alike to the letter before, are the same finding.
-                    pairs.setdefault((other[0], name, run[0].number - first), words + " (shape)" * by_shape)
+                    pairs.setdefault(
+                        (other[0], name, run[0].number - first), words + " (shape)" * by_shape
+                    )
     return list(pairs.values())
 
 
 def test_nothing_stands_twice():
-    texts = {str(f.relative_to(PACKAGE)): f.read_text(encoding="utf-8") for f in sorted(PACKAGE.rglob("*.py"))}
+    texts = {
+        str(f.relative_to(PACKAGE)): f.read_text(encoding="utf-8")
+        for f in sorted(PACKAGE.rglob("*.py"))
+    }
     twice = stands_twice(texts)
     assert not twice, "\n" + "\n".join(twice)
 
 
-# -- these tests can fail --------------------------------------------------------------------------------------------
+# -- these tests can fail ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -273,42 +357,50 @@ def house(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        "import puarena.bench.plan",
-        "from puarena.bench import plan",
+        "import puarena.experiments.plan",
+        "from puarena.experiments import plan",
         "from puarena import bench",
         "from ..bench import plan",
-        "def f():\n    from puarena.bench.plan import run",
-        "def f():\n    return import_module('puarena.bench.plan')",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from puarena.bench.plan import run",
+        "def f():\n    from puarena.experiments.plan import run",
+        "def f():\n    return import_module('puarena.experiments.plan')",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from puarena.experiments.plan import run",
     ],
 )
 def test_a_room_that_knows_too_much_is_named(house, line):
     imports = house({"data/draw.py": line, "bench/plan.py": "run = 1", "errors.py": ""})
     wrong = trespasses(imports, {"errors"}, {"data": set(), "bench": {"data"}})
     assert len(wrong) == 1
-    assert wrong[0].startswith("puarena/data/draw.py:")
-    assert "puarena.data.draw imports puarena.bench" in wrong[0]
+    assert wrong[0].startswith("puarena/datasets/draw.py:")
+    assert "puarena.datasets.draw imports puarena.experiments" in wrong[0]
     assert not trespasses(imports, {"errors"}, {"data": {"bench"}})
 
 
 def test_a_room_may_know_one_module_of_another(house):
-    imports = house({"classics/a.py": "from puarena.practice.labels import f", "practice/labels.py": "f = 1"})
+    imports = house(
+        {"classics/a.py": "from puarena.pu.labels import f", "practice/labels.py": "f = 1"}
+    )
     assert not trespasses(imports, set(), {"classics": {"practice.labels"}})
     assert trespasses(imports, set(), {"classics": {"practice.lab"}})
 
 
 def test_cycles_are_named(house):
     lazy = "def f():\n    from puarena.{} import x"
-    imports = house({"a.py": lazy.format("b.c"), "b/c.py": lazy.format("d"), "d.py": "import puarena.a"})
+    imports = house(
+        {"a.py": lazy.format("b.c"), "b/c.py": lazy.format("d"), "d.py": "import puarena.a"}
+    )
     (cycle,) = cycles_of(imports)
     assert "puarena/a.py:2: puarena.a imports puarena.b.c" in cycle
     assert "puarena/d.py:1: puarena.d imports puarena.a" in cycle
-    for_types = house({"d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import puarena.a"})
+    for_types = house(
+        {"d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import puarena.a"}
+    )
     assert not cycles_of(for_types)
 
 
 def test_a_package_is_imported_with_its_modules(house):
-    imports = house({"a.py": "import puarena.b.c", "b/c.py": "", "b/__init__.py": "import puarena.a"})
+    imports = house(
+        {"a.py": "import puarena.b.c", "b/c.py": "", "b/__init__.py": "import puarena.a"}
+    )
     assert len(cycles_of(imports)) == 1
 
 
@@ -327,9 +419,15 @@ def f{0}(x):
 
 
 def test_lines_that_stand_twice_are_named():
-    assert stands_twice({"a.py": CODE.format("", 1), "b.py": "x = 1\n" + CODE.format("", 1)}) == ["a.py:2 ~ b.py:3"]
-    assert stands_twice({"a.py": CODE.format("", 1), "b.py": CODE.format("2", 3)}) == ["a.py:2 ~ b.py:2 (shape)"]
-    assert stands_twice({"a.py": CODE.format("", 1) + CODE.format("2", 3)}) == ["a.py:2 ~ a.py:13 (shape)"]
+    assert stands_twice({"a.py": CODE.format("", 1), "b.py": "x = 1\n" + CODE.format("", 1)}) == [
+        "a.py:2 ~ b.py:3"
+    ]
+    assert stands_twice({"a.py": CODE.format("", 1), "b.py": CODE.format("2", 3)}) == [
+        "a.py:2 ~ b.py:2 (shape)"
+    ]
+    assert stands_twice({"a.py": CODE.format("", 1) + CODE.format("2", 3)}) == [
+        "a.py:2 ~ a.py:13 (shape)"
+    ]
     other = CODE.format("2", 3).replace("while z", "while not z")
     assert not stands_twice({"a.py": CODE.format("", 1), "b.py": other})
 

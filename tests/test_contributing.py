@@ -12,9 +12,9 @@ import yaml
 import puarena
 from puarena import metrics, networks
 from puarena.algorithms.core import registry
-from puarena.bench import executors, suites
-from puarena.data import labelling
-from puarena.data import registry as datasets
+from puarena.datasets import registry as datasets
+from puarena.experiments import executors, suites
+from puarena.pu import labeling
 from puarena.report.figures import figures
 from test_architecture import DOCUMENT, table_of
 
@@ -31,7 +31,9 @@ def read(name: str) -> str:
 
 def workflow(name: str) -> dict[str, Any]:
     content = yaml.safe_load(read(f".github/workflows/{name}.yml"))
-    return {"on" if key is True else key: value for key, value in content.items()}  # YAML 1.1 reads `on` as yes
+    return {
+        "on" if key is True else key: value for key, value in content.items()
+    }  # YAML 1.1 reads `on` as yes
 
 
 def steps(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -46,7 +48,7 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-# -- versions --------------------------------------------------------------------------------------------------------
+# -- versions ----------------------------------------------------------------------
 
 
 def test_every_supported_python_is_tested_on_linux_and_macos():
@@ -64,11 +66,17 @@ def test_every_supported_python_is_tested_on_linux_and_macos():
 
 
 def test_constraints_are_both_ends_of_what_is_required():
-    required = PROJECT[PROJECT.index("\ndependencies = [") : PROJECT.index("\n]", PROJECT.index("\ndependencies = ["))]
+    required = PROJECT[
+        PROJECT.index("\ndependencies = [") : PROJECT.index(
+            "\n]", PROJECT.index("\ndependencies = [")
+        )
+    ]
     bounds = {name.lower(): number(version) for name, version in BOUND.findall(required)}
     assert {"torch", "scikit-learn", "duckdb"} <= set(bounds)
     ends = {
-        end: {name: number(version) for name, version in PIN.findall(read(f"constraints/{end}.txt"))}
+        end: {
+            name: number(version) for name, version in PIN.findall(read(f"constraints/{end}.txt"))
+        }
         for end in ("oldest", "newest")
     }
     assert set(bounds) <= set(ends["oldest"])
@@ -84,7 +92,10 @@ def test_constraints_are_both_ends_of_what_is_required():
 
 
 def test_extras_ask_for_no_less_than_the_package_does():
-    required, extras = PROJECT[: PROJECT.index("[project.optional")], PROJECT[PROJECT.index("[project.optional") :]
+    required, extras = (
+        PROJECT[: PROJECT.index("[project.optional")],
+        PROJECT[PROJECT.index("[project.optional") :],
+    )
     bounds = dict(BOUND.findall(required))
     same = [(name, version) for name, version in BOUND.findall(extras) if name in bounds]
     assert len(same) > 5
@@ -97,7 +108,7 @@ def test_the_version_is_one():
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
 
 
-# -- workflows, hooks, templates -------------------------------------------------------------------------------------
+# -- workflows, hooks, templates -----------------------------------------------------
 
 
 def test_workflows_call_what_there_is():
@@ -108,8 +119,12 @@ def test_workflows_call_what_there_is():
         called = set(re.findall(r"\bmake ([a-z][\w-]*)", commands(workflow(file.stem))))
         assert called <= targets, file.name
         assert called, file.name
-    (tested,) = [step["run"] for step in steps(workflow("test")) if "make test " in step.get("run", "")]
-    assert "matrix.python == '3.10' && 'LINT='" in tested  # where the oldest are tried, whose types are others
+    (tested,) = [
+        step["run"] for step in steps(workflow("test")) if "make test " in step.get("run", "")
+    ]
+    assert (
+        "matrix.python == '3.10' && 'LINT='" in tested
+    )  # where the oldest are tried, whose types are others
     assert re.search(r"^LINT \?= lint\ntest: setup \$\(LINT\)$", read("Makefile"), re.M)
     assert "make docs " in commands(workflow("docs"))
     assert "mkdocs build --strict" in read("Makefile")
@@ -131,11 +146,15 @@ def test_only_a_tag_publishes_and_no_token_is_stored():
 
 def test_hooks_are_what_lint_runs():
     (local,) = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
-    assert local["repo"] == "local"  # so that no second list of versions can differ from pyproject.toml's
+    assert (
+        local["repo"] == "local"
+    )  # so that no second list of versions can differ from pyproject.toml's
     lint = re.search(r"^lint:.*\n((?:\t.+\n)+)", read("Makefile"), re.M)
     assert lint
     lines = [line.strip().replace("$(BIN)", ".venv/bin").split() for line in lint[1].splitlines()]
-    assert [hook["entry"].split()[:2] for hook in local["hooks"][:2]] == [line[:2] for line in lines[:2]]
+    assert [hook["entry"].split()[:2] for hook in local["hooks"][:2]] == [
+        line[:2] for line in lines[:2]
+    ]
     assert local["hooks"][2]["entry"].split() == lines[2]
     folders = [word for word in lines[0][2:] if not word.startswith("-")]
     for hook in local["hooks"][:2]:
@@ -159,7 +178,7 @@ def test_issue_forms_are_forms(file):
     assert all(field["attributes"]["label"] for field in asked)
 
 
-# -- CONTRIBUTING ----------------------------------------------------------------------------------------------------
+# -- CONTRIBUTING --------------------------------------------------------------------
 
 
 def test_the_picture_of_the_house_is_the_table_of_rooms():
@@ -171,7 +190,11 @@ def test_the_picture_of_the_house_is_the_table_of_rooms():
     assert set(lines[-1]) == base
     level = {room: at for at, line in enumerate(lines) for room in line}
     for room, others in known.items():
-        above = {other for other in others - {"all", "practice.labels"} if level[other.split(".")[0]] < level[room]}
+        above = {
+            other
+            for other in others - {"all", "practice.labels"}
+            if level[other.split(".")[0]] < level[room]
+        }
         assert not above, f"{room} may know {above}, which is above it"
 
 
@@ -195,7 +218,7 @@ def test_what_can_be_added_is_found_where_the_picture_says():
     members = {
         "algorithm": registry.get("nnpu").cls,
         "dataset": datasets.readers()["digits"],
-        "labelling mechanism": type(labelling.mechanism("class")),
+        "labeling mechanism": type(labeling.mechanism("class")),
         "criterion": metrics.CRITERIA["pa"].compute,
         "test metric": metrics.METRICS["auc"].compute,
         "network": networks.get("mlp"),

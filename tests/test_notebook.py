@@ -13,15 +13,21 @@ import pytest
 import puarena
 from practice_tables import quick, table
 from puarena import PUSearch
-from puarena.bench.display import progress_of
-from puarena.bench.progress import Lines, Progress
-from puarena.bench.run import Failure, Outcome
-from puarena.notebook import Shown, html_table, in_notebook
+from puarena.experiments.display import progress_of
+from puarena.experiments.progress import Lines, Progress
+from puarena.experiments.run import Failure, Outcome
 from puarena.priors import PriorEstimate, estimate_prior
 from puarena.report.compare import compare
+from puarena.utils.notebook import Shown, html_table, in_notebook
 
 EVIL = "<script>alert(1)</script>"
-SPEC = {"problems": [{"dataset": "digits"}], "algorithms": ["upu", "nnpu"], "splits": 1, "configs": 1, "steps": 30}
+SPEC = {
+    "problems": [{"dataset": "digits"}],
+    "algorithms": ["upu", "nnpu"],
+    "splits": 1,
+    "configs": 1,
+    "steps": 30,
+}
 
 
 class Cells(HTMLParser):
@@ -60,20 +66,33 @@ def test_a_table_escapes_every_word():
 
 
 def test_an_outcome_shows_its_counts_and_what_failed():
-    failure = Failure("ValueError", "it broke", "here", "m", 1.0, fleet="f", label=EVIL, runs=2, attempt=1)
-    words = words_of(Outcome(Path("out"), 7, 3, 2, failures=[failure], stopped="time is up", notes=("left out",)))
+    failure = Failure(
+        "ValueError", "it broke", "here", "m", 1.0, fleet="f", label=EVIL, runs=2, attempt=1
+    )
+    words = words_of(
+        Outcome(Path("out"), 7, 3, 2, failures=[failure], stopped="time is up", notes=("left out",))
+    )
     assert words[:1] == ["runs in out"]
     assert dict(zip(words[1:9:2], words[2:9:2], strict=True)) == {
-        "planned": "7", "there already": "3", "computed": "2", "failed": "2",
-    }  # fmt: skip
-    assert words[-3:] == [f"{EVIL} failed: ValueError: it broke (here)", "Stopped: time is up", "left out"]
+        "planned": "7",
+        "there already": "3",
+        "computed": "2",
+        "failed": "2",
+    }
+    assert words[-3:] == [
+        f"{EVIL} failed: ValueError: it broke (here)",
+        "Stopped: time is up",
+        "left out",
+    ]
 
 
 def test_priors_show_the_interval_other_methods_and_notes():
     rng = np.random.default_rng(0)
     truth = np.arange(600) % 10 < 3
     X = rng.normal(size=(600, 2)) + 3 * truth[:, None]
-    found = estimate_prior(X, truth & (rng.random(600) < 0.5), n_bootstrap=0, compare=["elkan-noto"], warn=False)
+    found = estimate_prior(
+        X, truth & (rng.random(600) < 0.5), n_bootstrap=0, compare=["elkan-noto"], warn=False
+    )
     words = words_of(found)
     assert {
         "saturation",
@@ -82,7 +101,15 @@ def test_priors_show_the_interval_other_methods_and_notes():
         f"{found.details['others']['elkan-noto'].value:.3f}",
     } <= set(words)
     alone = PriorEstimate(0.31, (0.2, 0.4), EVIL, {"notes": ["mind"]})
-    assert words_of(alone) == ["method", "class prior", "about 95%", EVIL, "0.310", "0.200 to 0.400", "mind"]
+    assert words_of(alone) == [
+        "method",
+        "class prior",
+        "about 95%",
+        EVIL,
+        "0.310",
+        "0.200 to 0.400",
+        "mind",
+    ]
 
 
 def test_comparisons_show_ours_beside_the_published():
@@ -96,7 +123,9 @@ def test_comparisons_show_ours_beside_the_published():
 
 
 def test_tables_in_a_list_show_themselves():
-    found = puarena.table("published:tabular", metrics=["accuracy"], criteria=["pa"], algorithms=["nnpu", "nnpu-c"])
+    found = puarena.table(
+        "published:tabular", metrics=["accuracy"], criteria=["pa"], algorithms=["nnpu", "nnpu-c"]
+    )
     assert len(found) == 4
     words = words_of(found)
     assert all(item.title in words for item in found)
@@ -114,7 +143,7 @@ def test_a_search_shows_what_was_tried():
     assert f"prior {search.prior_:.3f}" in html
 
 
-# -- the bar ---------------------------------------------------------------------------------------------------------
+# -- the bar ----------------------------------------------------------------------
 
 
 @pytest.fixture

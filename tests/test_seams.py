@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "puarena"
 TABLE = """
 from pathlib import Path
 import numpy as np
-from puarena.data.dataset import Dataset, DatasetInfo, from_info
+from puarena.datasets.dataset import Dataset, DatasetInfo, from_info
 
 INFO = DatasetInfo(
     name="two-moons", title="Two moons", description="400 points", examples=400, class_names=("low", "high"),
@@ -56,12 +56,12 @@ class Darker:
 IMAGES = """
 from pathlib import Path
 import numpy as np
-from puarena.data.dataset import Dataset, DatasetInfo, from_info
-from puarena.data.views import Views
+from puarena.datasets.dataset import Dataset, DatasetInfo, from_info
+from puarena.datasets.views import Views
 
 def views():
-    from puarena.data.views.darker import Darker
-    from puarena.data.views.images import ImageView
+    from puarena.datasets.views.darker import Darker
+    from puarena.datasets.views.images import ImageView
     half = (0.5, 0.5, 0.5)
     return {"": Views(ImageView(half, half, (Darker(),)), ImageView(half, half, (Darker(),)), ImageView(half, half))}
 
@@ -138,8 +138,8 @@ _SUITES.append(Spec(name="moons", title="Moons", description="Small.", problems=
 MECHANISM = '''
 from dataclasses import dataclass
 import numpy as np
-from puarena.data.labelling.base import Candidates, Chances, Mechanism
-from puarena.data.labelling.solving import weighted
+from puarena.pu.labeling.base import Candidates, Chances, Mechanism
+from puarena.pu.labeling.solving import weighted
 
 @dataclass(frozen=True)
 class First(Mechanism):
@@ -156,7 +156,7 @@ MECHANISM = First
 '''
 
 EXECUTOR = '''
-from puarena.bench.executors.inline import Inline
+from puarena.experiments.executors.inline import Inline
 
 class Backwards(Inline):
     """Trains in this process, the last fleet first."""
@@ -191,7 +191,7 @@ NEW = {  # files that are added
     "an image dataset": {"data/sets/stripes.py": IMAGES, "data/views/darker.py": VIEW},
     "a network": {"networks/narrow.py": NETWORK},
     "an algorithm with two networks": {"algorithms/twins.py": ALGORITHM},
-    "a labelling mechanism": {"data/labelling/first.py": MECHANISM},
+    "a labeling mechanism": {"data/labeling/first.py": MECHANISM},
     "an executor": {"bench/executors/backwards.py": EXECUTOR},
     "a figure": {"report/figures/counted.py": FIGURE},
 }
@@ -200,7 +200,10 @@ LINES = {  # files that get lines more: where, and which
     "a test metric": {"metrics/scores.py": ("\n\ndef metric(", METRIC)},
     "a suite": {"bench/suites.py": ("\n\ndef names(", SUITE)},
     "an executor": {
-        "bench/executors/base.py": ("    stop: Stop", '    greeting: str | None = option("a word", "WORD")\n')
+        "bench/executors/base.py": (
+            "    stop: Stop",
+            '    greeting: str | None = option("a word", "WORD")\n',
+        )
     },
 }
 
@@ -227,7 +230,7 @@ said["mechanisms"] = call("bias list")
 said["explain"] = call("explain twins")
 said["run"] = call(f"run moons --out moons {small} --algorithms nnpu,twins --engine backwards --greeting hello")
 small += " --algorithms nnpu --rates 0.2"
-said["biased"] = call(f"run moons --out biased {small} --labelling first --network narrow")
+said["biased"] = call(f"run moons --out biased {small} --labeling first --network narrow")
 spec = {"problems": [{"dataset": "stripes"}], "algorithms": ["nnpu", "vpu"], "splits": 1, "configs": 1, "steps": 2}
 Path("stripes.yaml").write_text(json.dumps(spec))
 call("run stripes.yaml --out images --device cpu")
@@ -254,7 +257,9 @@ print(json.dumps(said))
 def said(tmp_path_factory):
     """What the commands said, in a folder that has the page, the tables and the figures."""
     folder = tmp_path_factory.mktemp("seams")
-    package = shutil.copytree(PACKAGE, folder / "house" / "puarena", ignore=shutil.ignore_patterns("__pycache__"))
+    package = shutil.copytree(
+        PACKAGE, folder / "house" / "puarena", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for files in NEW.values():
         for name, text in files.items():
             assert not (package / name).exists()
@@ -264,12 +269,25 @@ def said(tmp_path_factory):
             before = (package / name).read_text()
             assert before.count(place) == 1
             (package / name).write_text(before.replace(place, text + place))
-    spec = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu", "vpu"], "splits": 1, "configs": 1, "steps": 2}
-    puarena.run(spec, out=folder / "before", device="cpu", progress=False)  # by a package that has none of all this
+    spec = {
+        "problems": [{"dataset": "digits"}],
+        "algorithms": ["nnpu", "vpu"],
+        "splits": 1,
+        "configs": 1,
+        "steps": 2,
+    }
+    puarena.run(
+        spec, out=folder / "before", device="cpu", progress=False
+    )  # by a package that has none of all this
     paths = os.pathsep.join([str(folder / "house"), *(path for path in sys.path if path)])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", USE], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", USE],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), folder
@@ -278,7 +296,9 @@ def said(tmp_path_factory):
 def test_each_is_as_many_files_as_promised():
     files = {what: [*NEW.get(what, ()), *LINES.get(what, ())] for what in (*NEW, *LINES)}
     more = {"an image dataset", "an executor"}  # a view, an option
-    assert {what: len(names) for what, names in files.items()} == {what: 1 + (what in more) for what in files}
+    assert {what: len(names) for what, names in files.items()} == {
+        what: 1 + (what in more) for what in files
+    }
 
 
 def test_a_dataset(said):
@@ -312,13 +332,13 @@ def test_a_criterion_made_of_counts_costs_no_training(said):
     assert "Lifted" in words["before"]
 
 
-def test_a_network_and_a_labelling_mechanism(said):
+def test_a_network_and_a_labeling_mechanism(said):
     words, folder = said
     assert "narrow" in words["networks"]
     assert "first(strength=1)" in words["mechanisms"]
     records = puarena.load(folder / "biased").df()
     assert set(records["network"]) == {"narrow"}
-    assert set(records["labelling"]) == {"first(strength=1)"}
+    assert set(records["labeling"]) == {"first(strength=1)"}
 
 
 def test_an_algorithm_with_two_networks(said):

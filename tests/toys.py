@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from puarena.data import HiddenLabels, PUData
-from puarena.fleet import Row
+from puarena.pu import HiddenLabels, PUData
+from puarena.training import Row
 
 
 def toy(
@@ -24,20 +24,36 @@ def toy(
     n_u = n - n_p
     shifted = (prior - rate) / (1 - rate) if setting == "os" else prior
     pos_u = round(shifted * n_u) if positives_in_u else 0
-    label = np.r_[np.ones(n_p), np.ones(pos_u), np.zeros(n_u - pos_u), rng.random(400) < prior].astype(bool)
-    x = rng.normal(size=(len(label), features)) + gap / 2 * (2 * label[:, None] - 1) / np.sqrt(features)
+    label = np.r_[
+        np.ones(n_p), np.ones(pos_u), np.zeros(n_u - pos_u), rng.random(400) < prior
+    ].astype(bool)
+    x = rng.normal(size=(len(label), features)) + gap / 2 * (2 * label[:, None] - 1) / np.sqrt(
+        features
+    )
     p, u = rng.permutation(n_p), n_p + rng.permutation(n_u)
     test = np.arange(n, n + 400)
     v_p, v_u = n_p // 5, n_u // 5
     data = PUData(
-        p_train=p[v_p:], u_train=u[v_u:], p_val=p[:v_p], u_val=u[:v_u], test=test,
-        prior=prior, rate=rate, shifted_prior=shifted, setting=setting,
-    )  # fmt: skip
+        p_train=p[v_p:],
+        u_train=u[v_u:],
+        p_val=p[:v_p],
+        u_val=u[:v_u],
+        test=test,
+        prior=prior,
+        rate=rate,
+        shifted_prior=shifted,
+        setting=setting,
+    )
     hidden = HiddenLabels(u_train=label[u[v_u:]], u_val=label[u[:v_u]], test=label[test])
     return x.astype(np.float32), data, hidden
 
 
-def rows(algorithm: str, count: int, data: PUData, hidden: HiddenLabels, first_seed: int = 100, **kwargs) -> list[Row]:
+def rows(
+    algorithm: str, count: int, data: PUData, hidden: HiddenLabels, first_seed: int = 100, **kwargs
+) -> list[Row]:
     """Return ``count`` runs of an algorithm that differ in their seed and learning rate."""
     lrs = np.geomspace(3e-3, 3e-2, count) if count > 1 else [1e-2]
-    return [Row(algorithm, data, hidden, first_seed + i, lr=float(lrs[i]), **kwargs) for i in range(count)]
+    return [
+        Row(algorithm, data, hidden, first_seed + i, lr=float(lrs[i]), **kwargs)
+        for i in range(count)
+    ]

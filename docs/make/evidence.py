@@ -15,8 +15,8 @@ from puarena.report.statistics.results import Standings
 from puarena.report.statistics.scores import scores_of
 from puarena.report.statistics.text import place, places
 from puarena.report.table import Column, Row, Table, table
-from puarena.store import Summary
-from puarena.store.published import COMMUNITY, PREFIX, listed, read_card
+from puarena.results import Summary
+from puarena.results.published import COMMUNITY, PREFIX, listed, read_card
 
 SHOWN = (("accuracy", "pa"), ("accuracy", "pauc"), ("accuracy", "oa"), ("auc", "pa"), ("f1", "pa"))
 
@@ -88,7 +88,11 @@ class Published:
 @lru_cache(maxsize=1)
 def published() -> tuple[Published, ...]:
     """Everything that is published under its newest name, the definitions first."""
-    own = {name: file for name, file in listed().items() if "/" not in name and not name.startswith(COMMUNITY)}
+    own = {
+        name: file
+        for name, file in listed().items()
+        if "/" not in name and not name.startswith(COMMUNITY)
+    }
     found = [Published(name, read_card(file), opened(Summary(file))) for name, file in own.items()]
     return tuple(sorted(found, key=lambda each: (each.card["profile"] != "definition", each.name)))
 
@@ -96,7 +100,7 @@ def published() -> tuple[Published, ...]:
 def problem_words(part: Table) -> str:
     """A problem in the words of a table's first column."""
     prior = "" if part.prior == 0.5 else f", π = {part.prior:g}"
-    bias = "" if part.labelling == "scar" else f", {part.labelling}"
+    bias = "" if part.labeling == "scar" else f", {part.labeling}"
     return f"{part.dataset} {part.case}, {part.short}, {100 * part.rate:g}%{prior}{bias}"
 
 
@@ -104,9 +108,16 @@ def standings_table(found: Standings, metric: str = "accuracy", first: int | Non
     """Places as Markdown: method, place with its interval, mean, distance from the best."""
     digits = METRICS[metric].decimals
     ranks = [item.rank for item in found.items]
-    lines = ["| method | place | 95% | mean | from the best | 95% |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| method | place | 95% | mean | from the best | 95% |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for at, item in enumerate(found.items[:first]):
-        gap = f"{item.difference:+.{digits}f} | {item.low:.{digits}f} to {item.high:.{digits}f}" if at else " | "
+        gap = (
+            f"{item.difference:+.{digits}f} | {item.low:.{digits}f} to {item.high:.{digits}f}"
+            if at
+            else " | "
+        )
         interval = places(item.rank_low, item.rank_high)
         lines.append(
             f"| `{item.algorithm}` | {place(item.rank, ranks)} | {interval} | {item.mean:.{digits}f} | {gap} |"

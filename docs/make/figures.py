@@ -20,17 +20,17 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
-from puarena import data
-from puarena.bench import bias_toy
-from puarena.data import Dataset, Problem, labelling
+from puarena.datasets import Dataset
+from puarena.experiments import bias_toy
 from puarena.metrics import CRITERIA, Counts
-from puarena.report.figures.base import AMBER, GREEN, GREY, VIOLET, theme
+from puarena.pu import Problem, draw_pu_data, labeling
+from puarena.report.figures.base import AMBER, GRAY, GREEN, VIOLET, theme
 
 IMAGES = Path(__file__).parents[1] / "images"
 STYLE = "<style>svg{color:#1d2327}@media(prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
 THRESHOLDS = bias_toy.THRESHOLDS
 PRIOR, RATE = 0.4, 0.2
-KINDS = {"labeled positive": GREEN, "positive, not labeled": AMBER, "negative": GREY}
+KINDS = {"labeled positive": GREEN, "positive, not labeled": AMBER, "negative": GRAY}
 
 
 def gaussians(points: int, prior: float, size: int, seed: int = 0) -> Dataset:
@@ -39,14 +39,20 @@ def gaussians(points: int, prior: float, size: int, seed: int = 0) -> Dataset:
     y = np.arange(points) < round(prior * points)
     x = rng.normal(size=(points, 2)) + np.where(y, 1.3, -1.3)[:, None] * [1, 0.4]
     return Dataset(
-        "clouds", x.astype(np.float32), y.astype(np.int64), ("no", "yes"), {1: (1,)}, size, test_fraction=0.2
+        "clouds",
+        x.astype(np.float32),
+        y.astype(np.int64),
+        ("no", "yes"),
+        {1: (1,)},
+        size,
+        test_fraction=0.2,
     )
 
 
 def drawn(setting: str, rate: float = RATE, size: int = 240, points: int = 900) -> pd.DataFrame:
     """One draw of the protocol: every training point of P and U, and what nobody is told about it."""
     dataset = gaussians(points, PRIOR, size)
-    pu, hidden = data.draw(dataset, Problem("clouds", 1, setting, rate, PRIOR), trial=0)
+    pu, hidden = draw_pu_data(dataset, Problem("clouds", 1, setting, rate, PRIOR), trial=0)
     labeled = np.r_[pu.p_train, pu.p_val]
     unlabeled, positive = np.r_[pu.u_train, pu.u_val], np.r_[hidden.u_train, hidden.u_val]
     kind = np.where(positive, "positive, not labeled", "negative")
@@ -58,19 +64,23 @@ def drawn(setting: str, rate: float = RATE, size: int = 240, points: int = 900) 
 
 def _kinds() -> Any:
     scale = alt.Scale(domain=list(KINDS), range=list(KINDS.values()))
-    return alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1))
+    return alt.Color(
+        "kind:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1)
+    )
 
 
 def settings() -> alt.ConcatChart:
     """What a learner is given in the two settings, and what is hidden in it."""
     panels = []
-    for setting in labelling.settings():
+    for setting in labeling.settings():
         frame = drawn(setting.code)
         for name, words in (("P", "P: labeled"), ("U", "U: unlabeled")):
             part = frame[frame["set"] == name]
             inside = (part["kind"] != "negative").mean()
             share = "all positive" if name == "P" else f"{inside:.0%} positive"
-            title = alt.TitleParams(f"{setting.title}, {words}", subtitle=f"{len(part)} points, {share}")
+            title = alt.TitleParams(
+                f"{setting.title}, {words}", subtitle=f"{len(part)} points, {share}"
+            )
             axes = [
                 alt.X("a:Q", axis=None, scale=alt.Scale(domain=[-4.6, 4.6])),
                 alt.Y("b:Q", axis=None, scale=alt.Scale(domain=[-3.6, 3.9])),
@@ -84,7 +94,7 @@ def label_shift() -> alt.HConcatChart:
     """How many positives are left in U as more of them are labeled."""
     rates = np.linspace(0, PRIOR, 9)[:-1]
     rows = []
-    for setting in labelling.settings():
+    for setting in labeling.settings():
         for rate in rates:
             inside = setting.prior_in_u(PRIOR, rate)
             rows.append({"rate": 100 * rate, "share": 100 * inside, "setting": setting.title})
@@ -95,7 +105,9 @@ def label_shift() -> alt.HConcatChart:
         alt.Y("share:Q", title="positives inside U, %", scale=alt.Scale(domain=[0, 50])),
         alt.Color("setting:N", title=None, scale=scale, legend=alt.Legend(orient="top")),
     ).properties(width=260, height=200)
-    return alt.hconcat(lines, negative_part()).resolve_scale(color="independent", strokeWidth="independent")
+    return alt.hconcat(lines, negative_part()).resolve_scale(
+        color="independent", strokeWidth="independent"
+    )
 
 
 def _toy(way: str = "scar", points: int = 200_000) -> bias_toy.Sample:
@@ -120,12 +132,17 @@ def negative_part() -> alt.LayerChart:
         "estimated, plain": u - PRIOR * p,  # mean_U l- - prior mean_P l-, with the zero-one loss
         "estimated, calibrated": (1 - rate) * u + rate * p - PRIOR * p,
     }
-    colors = {"true": GREY, "estimated, plain": AMBER, "estimated, calibrated": GREEN}
-    return _curves(curves, colors, "errors on negatives, % of all points").properties(width=260, height=200)
+    colors = {"true": GRAY, "estimated, plain": AMBER, "estimated, calibrated": GREEN}
+    return _curves(curves, colors, "errors on negatives, % of all points").properties(
+        width=260, height=200
+    )
 
 
 def _curves(
-    curves: dict[str, np.ndarray], colors: dict[str, str], y: str, best: Callable[[Any], Any] | None = None
+    curves: dict[str, np.ndarray],
+    colors: dict[str, str],
+    y: str,
+    best: Callable[[Any], Any] | None = None,
 ) -> alt.LayerChart:
     """Lines over the threshold, the first one broad; a dot where each says that the best threshold is."""
     keep = (THRESHOLDS >= -2) & (THRESHOLDS <= 2.5)
@@ -138,7 +155,9 @@ def _curves(
     legend = alt.Legend(orient="top", symbolOpacity=1, columns=2, labelLimit=240)
     color = alt.Color("curve:N", title=None, scale=scale, legend=legend)
     axes = [
-        alt.X("threshold:Q", title="decision threshold", scale=alt.Scale(domain=[-2, 2.5], nice=False)),
+        alt.X(
+            "threshold:Q", title="decision threshold", scale=alt.Scale(domain=[-2, 2.5], nice=False)
+        ),
         alt.Y("value:Q", title=y, scale=alt.Scale(zero=False)),
     ]
     widths = alt.Scale(type="ordinal", domain=list(colors), range=[6, 2, 2])
@@ -147,16 +166,24 @@ def _curves(
     if best is not None:
         places = {name: best(values) for name, values in curves.items()}
         dots = [
-            {"threshold": THRESHOLDS[at], "value": 100 * curves[name][at], "curve": name} for name, at in places.items()
+            {"threshold": THRESHOLDS[at], "value": 100 * curves[name][at], "curve": name}
+            for name, at in places.items()
         ]
-        parts.append(alt.Chart(pd.DataFrame(dots)).mark_point(filled=True, size=70, opacity=1).encode(*axes, color))
+        parts.append(
+            alt.Chart(pd.DataFrame(dots))
+            .mark_point(filled=True, size=70, opacity=1)
+            .encode(*axes, color)
+        )
     return alt.layer(*parts).properties(width=260, height=200)
 
 
 def proxy_accuracy() -> alt.HConcatChart:
     """PA of every threshold, computed without a negative, beside the accuracy, with many and with few labels."""
     panels = []
-    for points, words in ((200_000, "200,000 validation points"), (1_000, "1,000 validation points")):
+    for points, words in (
+        (200_000, "200,000 validation points"),
+        (1_000, "1,000 validation points"),
+    ):
         sample = _toy(points=points)
         x = sample.x[:, 0]
         p, u = x[sample.labeled], x[~sample.labeled]
@@ -167,23 +194,27 @@ def proxy_accuracy() -> alt.HConcatChart:
             size_u=np.full(len(THRESHOLDS), float(len(u))),
             prior=np.full(len(THRESHOLDS), PRIOR),
             one_sample=np.full(len(THRESHOLDS), True),
-        )  # fmt: skip
+        )
         accuracy = np.array([((x >= t) == sample.y).mean() for t in THRESHOLDS])
-        pa, released = (np.asarray(CRITERIA[name].compute(counts)) - PRIOR for name in ("pa", "pa-released"))
+        pa, released = (
+            np.asarray(CRITERIA[name].compute(counts)) - PRIOR for name in ("pa", "pa-released")
+        )
         curves = {"accuracy": accuracy, "PA - π": pa, "the published code's PA - π": released}
-        colors = {"accuracy": GREY, "PA - π": GREEN, "the published code's PA - π": AMBER}
+        colors = {"accuracy": GRAY, "PA - π": GREEN, "the published code's PA - π": AMBER}
         chart = _curves(curves, colors, "%", best=np.argmax)
         panels.append(chart.properties(title=words))
     return alt.hconcat(*panels)
 
 
 def biased_labels() -> alt.ConcatChart:
-    """Which positives carry a label under four ways of labelling."""
+    """Which positives carry a label under four ways of labeling."""
     panels = []
     words = {
-        "scar": "by chance (SCAR)", "lbe-a": "clear positives first", "lbe-b": "close to the negatives first",
+        "scar": "by chance (SCAR)",
+        "lbe-a": "clear positives first",
+        "lbe-b": "close to the negatives first",
         "pusb": "a little more often the clear ones",
-    }  # fmt: skip
+    }
     for way, title in words.items():
         sample = _toy(way, 40_000)
         edges = np.linspace(-3, 4.5, 31)
@@ -195,8 +226,10 @@ def biased_labels() -> alt.ConcatChart:
                 {"x": a, "x2": b, "share": 100 * h, "who": name}
                 for a, b, h in zip(edges, edges[1:], height, strict=False)
             ]
-        scale = alt.Scale(domain=list(groups), range=[GREY, GREEN])
-        color = alt.Color("who:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1))
+        scale = alt.Scale(domain=list(groups), range=[GRAY, GREEN])
+        color = alt.Color(
+            "who:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1)
+        )
         bars = alt.Chart(pd.DataFrame(rows)).mark_line(interpolate="step", strokeWidth=2)
         axis = alt.Scale(domain=[-3, 4.5], nice=False)
         x_axis = alt.X("x:Q", title="feature (negatives lie to the left)", scale=axis)

@@ -13,9 +13,23 @@ import re
 from html import escape
 
 LETTERS = {
-    "prior": "π", "pi": "π", "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "eta": "η", "lam": "λ", "mu": "μ",
-    "nu": "ν", "psi": "ψ", "rho": "ρ", "sigma": "σ", "tau": "τ", "Phi": "Φ", "l": "ℓ",
-}  # fmt: skip
+    "prior": "π",
+    "pi": "π",
+    "alpha": "α",
+    "beta": "β",
+    "gamma": "γ",
+    "delta": "δ",
+    "eta": "η",
+    "lam": "λ",
+    "mu": "μ",
+    "nu": "ν",
+    "psi": "ψ",
+    "rho": "ρ",
+    "sigma": "σ",
+    "tau": "τ",
+    "Phi": "Φ",
+    "l": "ℓ",
+}
 OPERATORS = {"-": "\u2212", "<=": "≤", ">=": "≥", "*": "·", "~": "∼", "||": "∥", "->": "→"}
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|"}
 TOKEN = re.compile(
@@ -50,7 +64,9 @@ class _Parser:
         while place < len(text):
             found = TOKEN.match(text, place)
             if found is None:
-                raise FormulaError(f"'{text}' has '{text[place]}', which is not in the notation of formulas")
+                raise FormulaError(
+                    f"'{text}' has '{text[place]}', which is not in the notation of formulas"
+                )
             self.tokens.append(found)
             place = found.end()
 
@@ -82,12 +98,16 @@ class _Parser:
                 return "".join(parts)
             elif token["mark"] and not self.opens(after_factor):
                 if token["mark"] in CLOSING.values() and token["mark"] != "|":
-                    raise FormulaError(f"'{self.text}' has a bracket '{token['mark']}' that was not opened")
+                    raise FormulaError(
+                        f"'{self.text}' has a bracket '{token['mark']}' that was not opened"
+                    )
                 self.at += 1
                 parts.append(_operator(token["mark"], after_factor))
                 after_factor = False
             else:
-                is_word = bool(token["stem"]) and len(token["stem"]) > 1 and token["stem"] not in LETTERS
+                is_word = (
+                    bool(token["stem"]) and len(token["stem"]) > 1 and token["stem"] not in LETTERS
+                )
                 if after_factor:
                     parts.append(f'<mspace width="{"0.3em" if word or is_word else "0.17em"}"/>')
                 parts.append(self.quotient(end))
@@ -120,7 +140,11 @@ class _Parser:
         bare = None
         if token["number"]:
             indicator = token["number"] == "1" and self.is_next("(")
-            shown = f"<mrow><mn>𝟙</mn>{self.brackets()}</mrow>" if indicator else _number(token["number"])
+            shown = (
+                f"<mrow><mn>𝟙</mn>{self.brackets()}</mrow>"
+                if indicator
+                else _number(token["number"])
+            )
         elif token["name"]:
             shown = _name(token)
             if self.is_next("(", "["):
@@ -130,7 +154,9 @@ class _Parser:
             bare, shown = self.inside()
             bare = None if token["mark"] == "|" else bare
         else:
-            raise FormulaError(f"'{self.text}' has '{token.group()}' where a name or a number is expected")
+            raise FormulaError(
+                f"'{self.text}' has '{token.group()}' where a name or a number is expected"
+            )
         if self.is_next("^"):
             self.at += 1
             power, _ = self.factor(end)
@@ -152,7 +178,8 @@ class _Parser:
         tall = "" if "<mfrac>" in bare else ' stretchy="false"'
         form = ' form="prefix"', ' form="postfix"'  # a stroke does not say on which side it stands
         left, right = (
-            f"<mo{tall}{side}>{mark}</mo>" for side, mark in zip(form, (opening, CLOSING[opening]), strict=True)
+            f"<mo{tall}{side}>{mark}</mo>"
+            for side, mark in zip(form, (opening, CLOSING[opening]), strict=True)
         )
         return bare, f"<mrow>{left}{bare}{right}</mrow>"
 

@@ -28,8 +28,8 @@ import tutorial  # noqa: E402
 from evidence import published, standings_table  # noqa: E402
 from formula import mathml  # noqa: E402
 
-from puarena import catalogue  # noqa: E402
-from puarena.community import site  # noqa: E402
+from puarena import catalog  # noqa: E402
+from puarena.leaderboard import site  # noqa: E402
 
 BOARDS = "leaderboard"
 FROM_ROOT = {  # files that a forge looks for in the root of a repository, and the pages that they are here
@@ -46,9 +46,14 @@ ROLE = re.compile(r":(?:class|func|mod|meth|attr):<code>~?([\w.]+)</code>")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages where the navigation has their folder, and teach Markdown the fence ``formula``."""
-    folders = {f"{method_pages.FOLDER}/": _method_nav(), f"{reference.FOLDER}/": list(reference.pages())}
+    folders = {
+        f"{method_pages.FOLDER}/": _method_nav(),
+        f"{reference.FOLDER}/": list(reference.pages()),
+    }
     config.nav = _filled(config.nav, folders)
-    fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
+    fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault(
+        "custom_fences", []
+    )
     if not any(fence["name"] == "formula" for fence in fences):
         fences.append({"name": "formula", "class": "formula", "format": _formula})
     return config
@@ -64,7 +69,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, path, content=text))
     boards = _boards()
     for file in sorted(path for path in boards.rglob("*") if path.is_file()):
-        files.append(File.generated(config, f"{BOARDS}/{file.relative_to(boards).as_posix()}", abs_src_path=str(file)))
+        files.append(
+            File.generated(
+                config, f"{BOARDS}/{file.relative_to(boards).as_posix()}", abs_src_path=str(file)
+            )
+        )
     return files
 
 
@@ -115,7 +124,7 @@ def _picture(found: re.Match[str]) -> str:
 
 def _linked(found: re.Match[str], page: Page) -> str:
     """A method's name in a table, as a link to its page."""
-    known = catalogue.entries()
+    known = catalog.entries()
     if found[1] not in known:
         return found[0]
     up = "../" * page.url.count("/")
@@ -160,7 +169,11 @@ def _leaderboard() -> str:
             f"[CSV]({BOARDS}/{found.name}.csv) · [summary (Parquet)]({BOARDS}/{found.name}.parquet) · "
             f"[what made it (JSON)]({BOARDS}/{found.name}.json)",
             f"{card['runs']['done']:,} runs, {card['runs']['diverged']} of them diverged. {found.made_by}",
-            *([f"Not the suite as it stands: {'; '.join(card['departs'])}."] if card.get("departs") else []),
+            *(
+                [f"Not the suite as it stands: {'; '.join(card['departs'])}."]
+                if card.get("departs")
+                else []
+            ),
             words,
             standings_table(found.standings(), first=10),
             "Mean accuracy over problems in percent, models chosen by PA as the profile defines it; the best ten.",

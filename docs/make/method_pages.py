@@ -11,7 +11,7 @@ from evidence import SHOWN, problem_words, published
 from formula import mathml
 
 import puarena
-from puarena import catalogue, classics
+from puarena import catalog, classics
 from puarena.algorithms.core.describe import assumptions, calibration
 from puarena.algorithms.core.entry import AlgorithmEntry, Entry
 from puarena.classics.entries import ClassicEntry
@@ -30,7 +30,11 @@ GROUPS = {
 
 def plain_entries() -> list[Entry]:
     """Every method once: its plain form, as its paper defines it."""
-    return [e for e in catalogue.entries().values() if not (e.calibrated or e.variant or e.origin == "plugin")]
+    return [
+        e
+        for e in catalog.entries().values()
+        if not (e.calibrated or e.variant or e.origin == "plugin")
+    ]
 
 
 def group_of(entry: Entry) -> str:
@@ -41,17 +45,21 @@ def group_of(entry: Entry) -> str:
 
 def groups() -> dict[str, list[Entry]]:
     """The methods under their headings."""
-    return {group: [entry for entry in plain_entries() if group_of(entry) == group] for group in GROUPS}
+    return {
+        group: [entry for entry in plain_entries() if group_of(entry) == group] for group in GROUPS
+    }
 
 
 def pages() -> dict[str, str]:
     """All pages by their paths."""
-    return {f"{FOLDER}/index.md": index()} | {f"{FOLDER}/{e.name}.md": page(e) for e in plain_entries()}
+    return {f"{FOLDER}/index.md": index()} | {
+        f"{FOLDER}/{e.name}.md": page(e) for e in plain_entries()
+    }
 
 
 def forms_of(entry: Entry) -> list[Entry]:
     """The other forms of a method: calibrated, and the published code's."""
-    return [e for e in catalogue.entries().values() if e.base == entry.base and e.name != entry.name]
+    return [e for e in catalog.entries().values() if e.base == entry.base and e.name != entry.name]
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -62,7 +70,9 @@ def typeset(text: str, options: tuple[str, ...] = ()) -> str:
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         out = ""
-        for words, formula, after in re.findall(r"(.*?)(?:``(.+?)``([.,:;]?)|$)", " ".join(paragraph.split())):
+        for words, formula, after in re.findall(
+            r"(.*?)(?:``(.+?)``([.,:;]?)|$)", " ".join(paragraph.split())
+        ):
             out += escape(words) + (_formula(formula, after, options) if formula else "")
         paragraphs.append(f"<p>{out}</p>".replace("<p></p>", ""))
     return "\n".join(paragraphs)
@@ -92,12 +102,17 @@ def index() -> str:
         "[glossary](../glossary.md#symbols-of-the-formulas).",
     ]
     for group, entries in groups().items():
-        lines = ["| method | name | assumes | prior | calibrated form |", "| --- | --- | --- | --- | --- |"]
+        lines = [
+            "| method | name | assumes | prior | calibrated form |",
+            "| --- | --- | --- | --- | --- |",
+        ]
         for entry in entries:
             calibrated = f"`{entry.calibrated_form}`" if entry.calibrated_form else ""
             assumed = "" if entry.frame else entry.setting
             prior = "" if entry.frame else "yes" if entry.needs_prior else "no"
-            lines.append(f"| [{entry.title}]({entry.name}.md) | `{entry.name}` | {assumed} | {prior} | {calibrated} |")
+            lines.append(
+                f"| [{entry.title}]({entry.name}.md) | `{entry.name}` | {assumed} | {prior} | {calibrated} |"
+            )
         parts += [f"## {group}", GROUPS[group], "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
@@ -126,15 +141,20 @@ def _facts(entry: Entry) -> str:
     if entry.frame:
         facts["assumes"] = "a frame of the tables, not a method"
     forms = ", ".join(f"`{form.name}`" for form in forms_of(entry))
-    facts |= {"other forms": forms, "trained in": ", then ".join(entry.phases) if not entry.fits else "one fit"}
+    facts |= {
+        "other forms": forms,
+        "trained in": ", then ".join(entry.phases) if not entry.fits else "one fit",
+    }
     facts["asks of the engine"] = ", ".join(entry.engine_needs)
-    facts["its authors' optimiser"] = "" if entry.fits or entry.frame else entry.authors_optimiser or "not known"
+    facts["its authors' optimizer"] = (
+        "" if entry.fits or entry.frame else entry.authors_optimizer or "not known"
+    )
     lines = [f"| {key} | {_cell(value)} |" for key, value in facts.items() if value]
     return "\n".join([f"| name | `{entry.name}` |", "| --- | --- |", *lines])
 
 
 def _calibrated(entry: Entry) -> str:
-    text = calibration(entry) or catalogue.get(entry.calibrated_form).objective
+    text = calibration(entry) or catalog.get(entry.calibrated_form).objective
     return (
         typeset(text.removeprefix("Calibrated for one-sample data: "))
         + "\n\n[Why?](../pictures.md#internal-label-shift)"
@@ -156,7 +176,11 @@ def _hyperparameters(entry: Entry) -> str:
         search = f"`{_cell(hyper.search)}`" if hyper.search else ""
         lines.append(f"| `{key}` | `{hyper.default}` | {search} | {_cell(hyper.doc)}{choices} |")
     return "\n".join(
-        [*lines, "", "Beside these: learning rate and batch size, as [the protocol](../protocol.md) draws them."]
+        [
+            *lines,
+            "",
+            "Beside these: learning rate and batch size, as [the protocol](../protocol.md) draws them.",
+        ]
     )
 
 
@@ -185,17 +209,27 @@ def _measured(entry: Entry) -> str:
             continue
         by = {name: CRITERIA[own].title for name, own in found.criteria.items()}
         heads = [f"{METRICS[metric].inline} by {by[criterion]}" for metric, criterion in SHOWN]
-        lines = [f"| problem | form | {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * len(heads)}"]
-        lines += [f"| {problem_words(part)} | `{row.algorithm}` | {' | '.join(cells)} |" for part, row, cells in rows]
+        lines = [
+            f"| problem | form | {' | '.join(heads)} |",
+            f"| --- | --- |{' ---: |' * len(heads)}",
+        ]
+        lines += [
+            f"| {problem_words(part)} | `{row.algorithm}` | {' | '.join(cells)} |"
+            for part, row, cells in rows
+        ]
         names = dict.fromkeys(row.algorithm for _, row, _ in rows if not row.frame)
-        ranks = "; ".join(f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name))
+        ranks = "; ".join(
+            f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name)
+        )
         ranked = (
             f"\n\nPlace by the mean accuracy over these problems, models chosen by {by['pa']}: {ranks}."
             if ranks
             else ""
         )
         board = f"[The whole board](../leaderboard/{found.name}.html)."
-        parts.append(f"### {found.name}\n\n" + "\n".join(lines) + f"{ranked}\n\n{found.made_by} {board}")
+        parts.append(
+            f"### {found.name}\n\n" + "\n".join(lines) + f"{ranked}\n\n{found.made_by} {board}"
+        )
     if not parts:
         return (
             "It is not among the published results yet. This measures it, and puts it beside those that are "
@@ -211,7 +245,10 @@ def _measured(entry: Entry) -> str:
 
 
 def _use(entry: Entry) -> str:
-    names = [entry.name, *(form.name for form in forms_of(entry) if form.calibrated and not form.variant)]
+    names = [
+        entry.name,
+        *(form.name for form in forms_of(entry) if form.calibrated and not form.variant),
+    ]
     run = f"puarena run demo --algorithms {','.join(names)} --out results"
     parts = [f"```sh\npuarena explain {entry.name}\n{run}\npuarena report results\n```"]
     if not entry.frame:
@@ -233,5 +270,7 @@ def _code(entry: Entry) -> str:
     else:
         raise TypeError(f"{entry.name} is neither trained nor fitted")
     file = Path(inspect.getfile(cls))
-    text = "\n".join(f"    {line}".rstrip() for line in file.read_text(encoding="utf-8").splitlines())
+    text = "\n".join(
+        f"    {line}".rstrip() for line in file.read_text(encoding="utf-8").splitlines()
+    )
     return f'??? note "`puarena/{file.relative_to(PACKAGE)}`, all of it"\n\n    ```python\n{text}\n    ```'

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from evidence import Published, published, standings_table
 
-from puarena import catalogue, data
-from puarena.bench import listing
+from puarena import catalog, datasets
+from puarena.experiments import listing
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.table import shown
 
@@ -44,12 +44,17 @@ def best() -> str:
     """The best methods with a known prior, without one, and the frames, as a list."""
     found = _suite()
     items = found.standings().items
-    free = [item for item in items if not catalogue.get(item.algorithm).needs_prior]
+    free = [item for item in items if not catalog.get(item.algorithm).needs_prior]
     frames = {
-        name: [row.cells[0].mean for part in found.tables for row in part.rows if row.algorithm == name]
+        name: [
+            row.cells[0].mean for part in found.tables for row in part.rows if row.algorithm == name
+        ]
         for name in ("pn-oracle", "pn-naive")
     }
-    assert all(part.columns[0].metric == "accuracy" and part.columns[0].criterion == "pa" for part in found.tables)
+    assert all(
+        part.columns[0].metric == "accuracy" and part.columns[0].criterion == "pa"
+        for part in found.tables
+    )
     lines = [
         f"**The prior is known:** {_listed(items[:5])}.",
         f"**The prior is not known:** {_listed(free[:3])} need none.",
@@ -75,10 +80,13 @@ def _wrapped(text: str, width: int = 118, indent: str = "") -> list[str]:
     return [*lines, line]
 
 
-def datasets() -> str:
-    """The datasets that have files of their own; the others are these, standardised."""
-    rows = [row for row in listing.datasets() if not data.info(row["name"]).files_of]
-    lines = ["| name | what | points | classes | N | π | network |", "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+def describe_datasets() -> str:
+    """The datasets that have files of their own; the others are these, standardized."""
+    rows = [row for row in listing.datasets() if not datasets.info(row["name"]).files_of]
+    lines = [
+        "| name | what | points | classes | N | π | network |",
+        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
+    ]
     for row in rows:
         numbers = f"{row['examples']:,} | {row['classes']} | {row['size']:,} | {row['prior']:g}"
         lines.append(f"| `{row['name']}` | {row['title']} | {numbers} | {row['network']} |")
@@ -90,7 +98,9 @@ def criteria() -> str:
     lines = ["| criterion | | needs true labels | meaning |", "| --- | --- | --- | --- |"]
     for record in CRITERIA.values():
         needs = "yes" if record.oracle else "no"
-        lines.append(f"| `{record.name}` | {record.title} | {needs} | {record.explanation or record.meaning} |")
+        lines.append(
+            f"| `{record.name}` | {record.title} | {needs} | {record.explanation or record.meaning} |"
+        )
     return "\n".join(lines)
 
 
@@ -104,8 +114,8 @@ def metrics() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (verdict, standings, best, datasets, criteria, metrics)
-}
+    part.__name__: part for part in (verdict, standings, best, criteria, metrics)
+} | {"datasets": describe_datasets}
 
 
 def renewed(text: str) -> str:
@@ -115,7 +125,9 @@ def renewed(text: str) -> str:
 
 def pages() -> list[Path]:
     """The pages that have numbers."""
-    return [file for file in sorted(DOCS.glob("*.md")) if BLOCK.search(file.read_text(encoding="utf-8"))]
+    return [
+        file for file in sorted(DOCS.glob("*.md")) if BLOCK.search(file.read_text(encoding="utf-8"))
+    ]
 
 
 if __name__ == "__main__":

@@ -26,13 +26,19 @@ MORE = {  # what is public and has its home in a file of its room
         "puarena.report.statistics.results.Statistics",
         "puarena.report.statistics.scores.statistics",
     ),
-    "algorithms": ("puarena.algorithms.core.base.Passes", "puarena.contract.check_all", "puarena.plugins.load"),
+    "algorithms": (
+        "puarena.algorithms.core.base.Passes",
+        "puarena.testing.contract.check_all",
+        "puarena.plugins.load",
+    ),
 }
 
 
 def pages() -> dict[str, str]:
     """All pages by their paths: the package itself first, then its rooms."""
-    first = _page("The package", "What `import puarena` gives.", _documented("puarena", puarena.__all__))
+    first = _page(
+        "The package", "What `import puarena` gives.", _documented("puarena", puarena.__all__)
+    )
     made = {f"{FOLDER}/index.md": first}
     for room, words in ROOMS.items():
         module = import_module(f"puarena.{room}")
@@ -46,8 +52,14 @@ def _documented(module: str, names: list[str]) -> tuple[str, ...]:
     """Where the classes and functions among these names have their home; the others are values."""
     found = [getattr(import_module(module), name) for name in names]
     kept = [item for item in found if inspect.isclass(item) or inspect.isfunction(item)]
-    return tuple(f"{item.__module__}.{item.__qualname__}" for item in kept if item.__module__.startswith("puarena"))
+    return tuple(
+        f"{item.__module__}.{item.__qualname__}"
+        for item in kept
+        if item.__module__.startswith("puarena")
+    )
 
 
 def _page(title: str, about: str, names: tuple[str, ...]) -> str:
-    return "\n\n".join([f"# {title}", about, *(f"::: {name}" for name in dict.fromkeys(names))]) + "\n"
+    return (
+        "\n\n".join([f"# {title}", about, *(f"::: {name}" for name in dict.fromkeys(names))]) + "\n"
+    )

@@ -89,9 +89,15 @@ def run(cells: list[Cell]) -> list[Cell]:
         text = io.StringIO()
         with kernel() as outputs, contextlib.redirect_stdout(text):
             exec(compile(body, f"cell {count}", "exec"), names)
-            value = eval(compile(ast.Expression(last.value), f"cell {count}", "eval"), names) if last else None
+            value = (
+                eval(compile(ast.Expression(last.value), f"cell {count}", "eval"), names)
+                if last
+                else None
+            )
         if value is not None:
-            outputs.append(shown(value) | {"output_type": "execute_result", "execution_count": count})
+            outputs.append(
+                shown(value) | {"output_type": "execute_result", "execution_count": count}
+            )
         if text.getvalue():
             outputs.insert(0, {"output_type": "stream", "name": "stdout", "text": text.getvalue()})
         done.append(cell | {"execution_count": count, "outputs": outputs})
@@ -117,7 +123,10 @@ def _html(output: Output) -> str:
     """What a cell shows, as one block of HTML without empty lines, which Markdown would read as its end."""
     if output["output_type"] == "stream":
         return f"<pre>{escape(''.join(output['text']))}</pre>"
-    html = "".join(output["data"].get("text/html", "")) or f"<pre>{escape(''.join(output['data']['text/plain']))}</pre>"
+    html = (
+        "".join(output["data"].get("text/html", ""))
+        or f"<pre>{escape(''.join(output['data']['text/plain']))}</pre>"
+    )
     html = re.sub(
         r"<style scoped>.*?</style>|border=\"1\" class=\"dataframe\"", "", html, flags=re.S
     )  # the page has its own

@@ -13,37 +13,52 @@ from puarena.errors import UserError
 __version__ = "0.2.0"
 
 _HOMES = {
-    "run": ("puarena.bench.run", "run"),
-    "Spec": ("puarena.bench.spec", "Spec"),
+    "run": ("puarena.experiments.run", "run"),
+    "Spec": ("puarena.experiments.spec", "Spec"),
     "load": ("puarena.report.sources", "load"),
     "table": ("puarena.report.table", "table"),
-    "PUClassifier": ("puarena.practice.estimator", "PUClassifier"),
-    "PUSearch": ("puarena.practice.search", "PUSearch"),
-    "PUStratifiedKFold": ("puarena.practice.splits", "PUStratifiedKFold"),
-    "PUShuffleSplit": ("puarena.practice.splits", "PUShuffleSplit"),
-    "PUScorer": ("puarena.practice.scoring", "PUScorer"),
-    "proxy_accuracy": ("puarena.practice.scoring", "proxy_accuracy"),
-    "proxy_auc": ("puarena.practice.scoring", "proxy_auc"),
-    "load_model": ("puarena.practice.loading", "load_model"),
-    "save_model": ("puarena.practice.saving", "save_model"),
+    "PUClassifier": ("puarena.estimators.estimator", "PUClassifier"),
+    "PUSearch": ("puarena.estimators.search", "PUSearch"),
+    "PUStratifiedKFold": ("puarena.estimators.splits", "PUStratifiedKFold"),
+    "PUShuffleSplit": ("puarena.estimators.splits", "PUShuffleSplit"),
+    "PUScorer": ("puarena.estimators.scoring", "PUScorer"),
+    "proxy_accuracy": ("puarena.estimators.scoring", "proxy_accuracy"),
+    "proxy_auc": ("puarena.estimators.scoring", "proxy_auc"),
+    "load_model": ("puarena.estimators.loading", "load_model"),
+    "save_model": ("puarena.estimators.saving", "save_model"),
 }
 _ROOMS = ("classics", "metrics", "priors")  # subpackages that are there after ``import puarena``
 __all__ = [
-    "PUClassifier", "PUScorer", "PUSearch", "PUShuffleSplit", "PUStratifiedKFold", "Spec", "UserError", "__version__",
-    "classics", "load", "load_model", "metrics", "priors", "proxy_accuracy", "proxy_auc", "run", "save_model",
+    "PUClassifier",
+    "PUScorer",
+    "PUSearch",
+    "PUShuffleSplit",
+    "PUStratifiedKFold",
+    "Spec",
+    "UserError",
+    "__version__",
+    "classics",
+    "load",
+    "load_model",
+    "metrics",
+    "priors",
+    "proxy_accuracy",
+    "proxy_auc",
+    "run",
+    "save_model",
     "table",
-]  # fmt: skip
+]
 
 if TYPE_CHECKING:
     from puarena import classics, metrics, priors
-    from puarena.bench.run import run
-    from puarena.bench.spec import Spec
-    from puarena.practice.estimator import PUClassifier
-    from puarena.practice.loading import load_model
-    from puarena.practice.saving import save_model
-    from puarena.practice.scoring import PUScorer, proxy_accuracy, proxy_auc
-    from puarena.practice.search import PUSearch
-    from puarena.practice.splits import PUShuffleSplit, PUStratifiedKFold
+    from puarena.estimators.estimator import PUClassifier
+    from puarena.estimators.loading import load_model
+    from puarena.estimators.saving import save_model
+    from puarena.estimators.scoring import PUScorer, proxy_accuracy, proxy_auc
+    from puarena.estimators.search import PUSearch
+    from puarena.estimators.splits import PUShuffleSplit, PUStratifiedKFold
+    from puarena.experiments.run import run
+    from puarena.experiments.spec import Spec
     from puarena.report.sources import load
     from puarena.report.table import table
 

@@ -1,27 +1,44 @@
-"""Errors a user can cause: one clear sentence that says what was wrong, what was found and what to do."""
+"""Errors a user can cause: one sentence that says what was wrong, what was found and what to do."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-SHOWN = 30  # names in one sentence
+MAX_LISTED_NAMES = 30
 
 
 class UserError(ValueError):
-    """Something the user can put right, in one sentence. The command line prints it and exits with code 2."""
+    """A mistake that the user can put right; the command line prints it and exits with code 2.
+
+    ``code`` is a short, stable name for the kind of mistake ("unknown-name", "damaged-file", …), for
+    programs and tests; the message is for people and may change.
+    """
+
+    code = "invalid"
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+    def __reduce__(self) -> tuple[type[UserError], tuple[str, str]]:
+        return type(self), (str(self), self.code)
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the closest of ``choices``, or a list of them when none is close."""
+def suggest(name: str, choices: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest of ``choices``, or a list if none is close."""
     options = sorted(set(choices))
     close = difflib.get_close_matches(str(name).lower(), options, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"
-    others = f" and {len(options) - SHOWN} more" if len(options) > SHOWN else ""
-    return f"; choose one of: {', '.join(options[:SHOWN])}{others}" if options else ""
+    if not options:
+        return ""
+    remaining = len(options) - MAX_LISTED_NAMES
+    more = f" and {remaining} more" if remaining > 0 else ""
+    return f"; choose one of: {', '.join(options[:MAX_LISTED_NAMES])}{more}"
 
 
-def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
-    """Build the error for a name that is not registered."""
-    return UserError(f"unknown {kind} '{name}'{nearest(name, choices)}")
+def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UserError:
+    """Return the error for a name that is not registered."""
+    return UserError(f"unknown {kind} '{name}'{suggest(name, choices)}", "unknown-name")

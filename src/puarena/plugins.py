@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from puarena import catalogue, networks
+from puarena import catalog, networks
 from puarena.algorithms.core import registry
 from puarena.errors import UserError
-from puarena.store.identity import digest, file_digest
+from puarena.results.identity import digest, file_digest
 from puarena.without_torch import TRAINING, needs
 
 _loaded: dict[tuple[Path, str], list[str]] = {}
@@ -22,11 +22,15 @@ def load(path: str | Path) -> list[str]:
     """Register what a Python file defines, run once while it stays as it is; return the names of its algorithms."""
     file = Path(path)
     if not file.is_file():
-        raise UserError(f"plugin '{path}' is not a file; give the path of a Python file that defines an Algorithm")
+        raise UserError(
+            f"plugin '{path}' is not a file; give the path of a Python file that defines an Algorithm"
+        )
     try:
         key = file.resolve(), hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
-        raise UserError(f"plugin '{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
+        raise UserError(
+            f"plugin '{path}' cannot be read ({(error.strerror or str(error)).lower()})"
+        ) from None
     if key not in _loaded:
         module = _run(file)
         classes, own_networks = registry.classes_in(module), _networks_in(module)
@@ -34,10 +38,14 @@ def load(path: str | Path) -> list[str]:
             raise UserError(
                 f"plugin '{path}' defines no algorithm; subclass puarena.algorithms.Algorithm and set a name"
             )
-        repeated = {cls.name for cls in classes if sum(other.name == cls.name for other in classes) > 1}
+        repeated = {
+            cls.name for cls in classes if sum(other.name == cls.name for other in classes) > 1
+        }
         if repeated:
-            raise UserError(f"plugin '{path}' has two algorithms called '{min(repeated)}'; rename one of them")
-        built_in = [name for name in catalogue.names() if catalogue.get(name).origin != "plugin"]
+            raise UserError(
+                f"plugin '{path}' has two algorithms called '{min(repeated)}'; rename one of them"
+            )
+        built_in = [name for name in catalog.names() if catalog.get(name).origin != "plugin"]
         try:
             for network in own_networks:
                 networks.register(network)
@@ -59,13 +67,22 @@ def files_of(path: str | Path) -> list[Path]:
             nodes = list(ast.walk(ast.parse(file.read_bytes())))
         except (SyntaxError, ValueError, RecursionError):
             continue
-        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        names = [
+            alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+        ]
         for node in nodes:
             if isinstance(node, ast.ImportFrom):
-                names += [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
+                names += [
+                    node.module or "",
+                    *(f"{node.module or ''}.{alias.name}" for alias in node.names),
+                ]
         for name in names:
             place = folder.joinpath(*name.strip(".").split("."))
-            left += [place.with_suffix(".py"), place / "__init__.py", folder / name.split(".")[0] / "__init__.py"]
+            left += [
+                place.with_suffix(".py"),
+                place / "__init__.py",
+                folder / name.split(".")[0] / "__init__.py",
+            ]
     return list(files)
 
 
@@ -76,7 +93,9 @@ def digest_of(path: str | Path) -> str:
 
 
 def _networks_in(module: ModuleType) -> list[type[networks.RunNetwork]]:
-    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    own = [
+        c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__
+    ]
     return [c for c in own if issubclass(c, networks.RunNetwork)]
 
 
@@ -90,7 +109,11 @@ def _run(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in TRAINING:
-            raise UserError(f"plugin '{file}' cannot be loaded: {needs(error.name or '')}") from None
+            raise UserError(
+                f"plugin '{file}' cannot be loaded: {needs(error.name or '')}"
+            ) from None
         words = " ".join(str(error).split())[:300]
-        raise UserError(f"plugin '{file}' could not be imported: {type(error).__name__}: {words}") from error
+        raise UserError(
+            f"plugin '{file}' could not be imported: {type(error).__name__}: {words}"
+        ) from error
     return module

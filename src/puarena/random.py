@@ -49,7 +49,11 @@ def bits(seeds: Tensor, stream: str, shape: tuple[int, ...], start: int = 0) -> 
 
 
 def uniform(
-    seeds: Tensor, stream: str, shape: tuple[int, ...], start: int = 0, dtype: torch.dtype = torch.float32
+    seeds: Tensor,
+    stream: str,
+    shape: tuple[int, ...],
+    start: int = 0,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Return uniform draws in the open interval (0, 1)."""
     drawn = (_shift(bits(seeds, stream, shape, start), 40).to(torch.float64) + 0.5) * 2.0**-24
@@ -61,7 +65,9 @@ def normal(seeds: Tensor, stream: str, shape: tuple[int, ...]) -> Tensor:
     return 2**0.5 * torch.erfinv(2 * uniform(seeds, stream, shape, dtype=torch.float64) - 1)
 
 
-def integers(seeds: Tensor, stream: str, high: int, shape: tuple[int, ...], start: int = 0) -> Tensor:
+def integers(
+    seeds: Tensor, stream: str, high: int, shape: tuple[int, ...], start: int = 0
+) -> Tensor:
     """Return uniform integers in ``0 … high - 1``."""
     return _shift(bits(seeds, stream, shape, start), 33) * high >> 31
 
@@ -72,8 +78,12 @@ def permutation(seeds: Tensor, stream: str, n: int, count: int = 1, start: int =
     Random words with the position in their low bits are sorted: one sort, no ties, the same on every device.
     """
     width = max(1, (n - 1).bit_length())
-    words = bits(seeds, stream, (count, n), start * n) >> width << width | torch.arange(n, device=seeds.device)
-    if words.device.type == "cpu":  # numpy's vectorised sort is several times faster than torch's here
+    words = bits(seeds, stream, (count, n), start * n) >> width << width | torch.arange(
+        n, device=seeds.device
+    )
+    if (
+        words.device.type == "cpu"
+    ):  # numpy's vectorized sort is several times faster than torch's here
         order = torch.from_numpy(np.sort(words.numpy(), axis=-1))
     else:
         order = words.sort(-1).values
@@ -88,7 +98,12 @@ def _beta_quantiles(a: float) -> np.ndarray:
 
 
 def symmetric_beta(
-    seeds: Tensor, stream: str, a: float, shape: tuple[int, ...], start: int = 0, dtype: torch.dtype = torch.float32
+    seeds: Tensor,
+    stream: str,
+    a: float,
+    shape: tuple[int, ...],
+    start: int = 0,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Return Beta(a, a) draws by interpolation in a table of the quantile function."""
     table = torch.as_tensor(_beta_quantiles(float(a)), device=seeds.device)
@@ -103,21 +118,29 @@ class Draws:
     A step's draws depend on the run's seed, the stream's name and the step's number alone.
     """
 
-    def __init__(self, seeds: Tensor, start: int, count: int, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, seeds: Tensor, start: int, count: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         self.seeds, self.start, self.count, self.dtype = seeds, start, count, dtype
 
     def uniform(self, name: str, *shape: int) -> Tensor:
         """Uniform draws in (0, 1)."""
         size = prod(shape)
-        return uniform(self.seeds, name, (self.count, *shape), self.start * size, self.dtype).transpose(0, 1)
+        return uniform(
+            self.seeds, name, (self.count, *shape), self.start * size, self.dtype
+        ).transpose(0, 1)
 
     def beta(self, name: str, a: float) -> Tensor:
         """One Beta(a, a) draw per step and run."""
-        return symmetric_beta(self.seeds, name, a, (self.count,), self.start, self.dtype).transpose(0, 1)
+        return symmetric_beta(self.seeds, name, a, (self.count,), self.start, self.dtype).transpose(
+            0, 1
+        )
 
     def integers(self, name: str, high: int, *shape: int) -> Tensor:
         """Uniform integers in ``0 … high - 1``."""
-        return integers(self.seeds, name, high, (self.count, *shape), self.start * prod(shape)).transpose(0, 1)
+        return integers(
+            self.seeds, name, high, (self.count, *shape), self.start * prod(shape)
+        ).transpose(0, 1)
 
     def permutation(self, name: str, n: int) -> Tensor:
         """One random permutation of ``0 … n - 1`` per step and run."""

@@ -23,11 +23,14 @@ import numpy as np
 import torch
 
 import puarena
-from puarena import algorithms, data, fleet
+from puarena import algorithms, datasets, training
 from puarena.errors import UserError
-from puarena.fleet.synthetic import Shape, synthetic
+from puarena.training.synthetic import Shape, synthetic
 
-SHAPES = {16: Shape((16,), 3900, 9100, 2000, 64, "mlp"), 256: Shape((256,), 1200, 2800, 2000, 64, "mlp")}
+SHAPES = {
+    16: Shape((16,), 3900, 9100, 2000, 64, "mlp"),
+    256: Shape((256,), 1200, 2800, 2000, 64, "mlp"),
+}
 ROUNDS = 3
 
 
@@ -66,7 +69,11 @@ def measure(
     measurements = []
     for name in names:
         for width in features:
-            ways = [(count, capture) for count in runs for capture in (captures if device == "cuda" else (True,))]
+            ways = [
+                (count, capture)
+                for count in runs
+                for capture in (captures if device == "cuda" else (True,))
+            ]
             rates: dict[tuple[int, bool], list[float]] = {way: [] for way in ways}
             if baseline is not None:
                 rates[0, False] = []
@@ -74,18 +81,36 @@ def measure(
             for _ in range(ROUNDS):
                 for way in ways:
                     rates[way].append(
-                        _fleet_rate(name, x, rows[: way[0]], batch_size, device, way[1], seconds / ROUNDS)
+                        _fleet_rate(
+                            name, x, rows[: way[0]], batch_size, device, way[1], seconds / ROUNDS
+                        )
                     )
                 if baseline is not None:
                     row = rows[0]
                     rates[0, False].append(
-                        baseline(name, torch.as_tensor(x), row.data, row.hidden, batch_size, seconds / ROUNDS)
+                        baseline(
+                            name,
+                            torch.as_tensor(x),
+                            row.data,
+                            row.hidden,
+                            batch_size,
+                            seconds / ROUNDS,
+                        )
                     )
             for (count, capture), values in rates.items():
                 rate = median(values)
                 where = device if count else "cpu"
                 measurements.append(
-                    Measured(name, width, batch_size, where, count, capture, rate, 1e6 * max(count, 1) / rate)
+                    Measured(
+                        name,
+                        width,
+                        batch_size,
+                        where,
+                        count,
+                        capture,
+                        rate,
+                        1e6 * max(count, 1) / rate,
+                    )
                 )
             say(f"{name}, {width} features: done")
     return measurements
@@ -97,14 +122,22 @@ def _shape(width: int, batch_size: int) -> Shape:
 
 
 def _fleet_rate(
-    name: str, x: np.ndarray, rows: list[fleet.Row], batch_size: int, device: str, capture: bool, seconds: float
+    name: str,
+    x: np.ndarray,
+    rows: list[training.Row],
+    batch_size: int,
+    device: str,
+    capture: bool,
+    seconds: float,
 ) -> float:
     """Run-steps per second of one stack, after the first record (where captured steps are prepared)."""
-    config = fleet.FleetConfig(batch_size=batch_size, warmup=0, record_every=100, device=device, capture=capture)
-    stack = fleet.Fleet([_renamed(row, name) for row in rows], config, x)
+    config = training.FleetConfig(
+        batch_size=batch_size, warmup=0, record_every=100, device=device, capture=capture
+    )
+    stack = training.Fleet([_renamed(row, name) for row in rows], config, x)
     began = first = 0.0
     done = 0
-    with fleet.own_stream(stack.device):
+    with training.own_stream(stack.device):
         for step, _ in stack.segments():
             if device == "cuda":
                 torch.cuda.synchronize()
@@ -133,7 +166,7 @@ class ImageSpeed:
 
     @property
     def run_seconds(self) -> float:
-        """One run of the protocol, amortised: 20,000 steps and 200 records."""
+        """One run of the protocol, amortized: 20,000 steps and 200 records."""
         return (20_000 * self.step + 200 * self.record) / 1000
 
 
@@ -155,17 +188,24 @@ def measure_images(
     steps, shape = sizes or CIFAR10[device]
     x, rows = synthetic(shape, runs)
     segment, record, gigabytes = {}, {}, 0.0
-    views = data.info("cifar10").views_of("")
+    views = datasets.info("cifar10").views_of("")
     for weak in (None, views.weak):
         if device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        config = fleet.FleetConfig(
-            batch_size, 5 * steps, 0, steps, network, device, precision=precision, weak=weak,
+        config = training.FleetConfig(
+            batch_size,
+            5 * steps,
+            0,
+            steps,
+            network,
+            device,
+            precision=precision,
+            weak=weak,
             evaluation=views.evaluation,
-        )  # fmt: skip
-        stack = fleet.Fleet([_renamed(row, "nnpu") for row in rows], config, x)
-        with fleet.own_stream(stack.device):
+        )
+        stack = training.Fleet([_renamed(row, "nnpu") for row in rows], config, x)
+        with training.own_stream(stack.device):
             marks, evaluations = [], []
             for _ in stack.segments():
                 marks.append(_now(device))
@@ -173,7 +213,10 @@ def measure_images(
                 began = _now(device)
                 stack.evaluate()
                 evaluations.append(_now(device) - began)
-        segment[weak], record[weak] = median(b - a for a, b in pairwise(marks[1:])), median(evaluations)
+        segment[weak], record[weak] = (
+            median(b - a for a, b in pairwise(marks[1:])),
+            median(evaluations),
+        )
         if device == "cuda":
             gigabytes = torch.cuda.max_memory_reserved() / 2**30
         del stack
@@ -181,7 +224,9 @@ def measure_images(
     scale = 1000 / runs
     view = scale * max(step - plain, 0.0)
     ends = scale * record[views.weak] * CIFAR10["cuda"][1].evaluated / shape.evaluated
-    return ImageSpeed(network, precision, batch_size, device, runs, scale * step, view, ends, gigabytes)
+    return ImageSpeed(
+        network, precision, batch_size, device, runs, scale * step, view, ends, gigabytes
+    )
 
 
 def _now(device: str) -> float:
@@ -190,30 +235,40 @@ def _now(device: str) -> float:
     return time.perf_counter()
 
 
-def _renamed(row: fleet.Row, name: str) -> fleet.Row:
-    return fleet.Row(name, row.data, row.hidden, row.seed)
+def _renamed(row: training.Row, name: str) -> training.Row:
+    return training.Row(name, row.data, row.hidden, row.seed)
 
 
 def _baseline(path: str | Path) -> Callable[..., float]:
     file = Path(path)
     spec = importlib.util.spec_from_file_location("puarena_baseline", file)
     if not file.is_file() or spec is None or spec.loader is None:
-        raise UserError(f"'{path}' is not a Python file; give one that defines steps_per_second(...)")
+        raise UserError(
+            f"'{path}' is not a Python file; give one that defines steps_per_second(...)"
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function: Callable[..., float] | None = getattr(module, "steps_per_second", None)
     if function is None:
-        raise UserError(f"'{path}' defines no steps_per_second(name, features, data, hidden, batch_size, seconds)")
+        raise UserError(
+            f"'{path}' defines no steps_per_second(name, features, data, hidden, batch_size, seconds)"
+        )
     return function
 
 
 def summary(measurements: list[Measured]) -> dict[str, float]:
     """Geometric means over algorithms of the largest stack's rate against a stack of one and against the baseline."""
     largest = max(m.runs for m in measurements)
-    rate = {(m.algorithm, m.features, m.runs, m.capture): m.run_steps_per_second for m in measurements}
+    rate = {
+        (m.algorithm, m.features, m.runs, m.capture): m.run_steps_per_second for m in measurements
+    }
     best = [(m.algorithm, m.features) for m in measurements if m.runs == largest and m.capture]
     ratios = {}
-    for label, other in (("fleet of one", (1, True)), ("baseline", (0, False)), ("uncaptured", (largest, False))):
+    for label, other in (
+        ("fleet of one", (1, True)),
+        ("baseline", (0, False)),
+        ("uncaptured", (largest, False)),
+    ):
         keys = [((a, w, largest, True), (a, w) + other) for a, w in best]  # noqa: RUF005
         pairs = [rate[ours] / rate[theirs] for ours, theirs in keys if theirs in rate]
         if pairs and other != (largest, True):
@@ -224,7 +279,9 @@ def summary(measurements: list[Measured]) -> dict[str, float]:
 def machine() -> dict[str, Any]:
     """What the figures were measured on and with."""
     root = Path(puarena.__file__).parent
-    source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(root.rglob("*.py")))).hexdigest()[:16]
+    source = hashlib.sha256(
+        b"".join(path.read_bytes() for path in sorted(root.rglob("*.py")))
+    ).hexdigest()[:16]
     return {
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
@@ -241,11 +298,20 @@ def machine() -> dict[str, Any]:
 def to_json(measurements: list[Measured]) -> str:
     """The measurements with machine, versions and source hash."""
     return json.dumps(
-        {"machine": machine(), "ratios": summary(measurements), "measured": [asdict(m) for m in measurements]}, indent=2
+        {
+            "machine": machine(),
+            "ratios": summary(measurements),
+            "measured": [asdict(m) for m in measurements],
+        },
+        indent=2,
     )
 
 
 def default_algorithms() -> list[str]:
     """Every built-in algorithm that made-up data can train; a calibrated form costs what its plain form costs."""
     entries = {name: algorithms.get(name) for name in algorithms.names("puarena")}
-    return [name for name, entry in entries.items() if not (entry.calibrated or entry.cls.knows_propensity)]
+    return [
+        name
+        for name, entry in entries.items()
+        if not (entry.calibrated or entry.cls.knows_propensity)
+    ]

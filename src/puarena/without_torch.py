@@ -16,7 +16,13 @@ from typing import Any
 from puarena.errors import UserError
 
 TORCH = "torch"
-TRAINING = {"torch": TORCH, "sklearn": "scikit-learn", "pooch": "pooch", "tqdm": "tqdm", "PIL": "pillow"}
+TRAINING = {
+    "torch": TORCH,
+    "sklearn": "scikit-learn",
+    "pooch": "pooch",
+    "tqdm": "tqdm",
+    "PIL": "pillow",
+}
 """What reports do without, by the names of the packages that bring it."""
 
 
@@ -69,7 +75,9 @@ class _StandIn(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self, is_package=True) if fullname.split(".")[0] == TORCH else None
+        return (
+            ModuleSpec(fullname, self, is_package=True) if fullname.split(".")[0] == TORCH else None
+        )
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = _Name(module.__name__).__getattr__

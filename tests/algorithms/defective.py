@@ -65,7 +65,7 @@ class HidesRuin(Sound):
 
 
 class NeedsPositivesInU(Sound):
-    """Weighs by the prior inside U, normalised: zero by zero where U has no positive."""
+    """Weighs by the prior inside U, normalized: zero by zero where U has no positive."""
 
     def objective(self, f_p, f_u):
         return super().objective(f_p, f_u) * (self.shifted_prior / self.shifted_prior)
@@ -102,7 +102,11 @@ class GoesThroughTheSideDoor(Sound):
         self.state("label_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
 
     def on_phase(self, phase, passes):
-        fleet = next(v.__self__ for v in vars(passes).values() if hasattr(getattr(v, "__self__", None), "rows"))
+        fleet = next(
+            v.__self__
+            for v in vars(passes).values()
+            if hasattr(getattr(v, "__self__", None), "rows")
+        )
         for i, row in enumerate(fleet.rows):
             self.label_u[i] = torch.tensor(row.hidden.u_train)
 
@@ -167,16 +171,24 @@ DEFECTS = {
     "learns": {Mistakes: "its best test AUC is", SaysYes: "that of a constant answer"},
     "keeps rows apart": {Leaks: "rows leak"},
     "repeats": {UsesGlobalRandomness: "the same seeds gave other numbers"},
-    "isolates ruin": {SpreadsRuin: r"these were marked: \[0, 1, 2\]", HidesRuin: r"these were marked: \[\]"},
+    "isolates ruin": {
+        SpreadsRuin: r"these were marked: \[0, 1, 2\]",
+        HidesRuin: r"these were marked: \[\]",
+    },
     "survives no positives in u": {NeedsPositivesInU: "with no positive in the unlabeled set"},
-    "takes any batch size": {NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"},
+    "takes any batch size": {
+        NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"
+    },
     "ignores hidden labels": {
         Supervised: r"handed the true labels .* \(frame = True\)",
         KnowsPropensities: r"handed the true propensities .* \(frame = True\)",
         GoesThroughTheSideDoor: "labels it must not see",
         Partitions: "labels it must not see",
     },
-    "steps without looking": {Looks: r"\.item\(\) or a branch on a tensor", Masks: "boolean-mask indexing"},
+    "steps without looking": {
+        Looks: r"\.item\(\) or a branch on a tensor",
+        Masks: "boolean-mask indexing",
+    },
     "registers its state": {Forgets: "the tensor 'total'", ForgetsInAList: "'last'"},
     "resumes": {Counts: "it goes another way"},
 }

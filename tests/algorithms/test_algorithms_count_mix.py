@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import fleet
+from puarena import training
 from puarena.algorithms import Batch
 from puarena.algorithms.holistic_pu import DECAY, two_views
 from puarena.algorithms.p3mix import CLIP, EARLY, POOL
-from puarena.fleet import Fleet, FleetConfig
 from puarena.networks.mlp import MLP
+from puarena.training import Fleet, FleetConfig
 from toys import rows, toy
 
 NAMES = ["count-loss", "glws", "p3mix-e", "p3mix-c", "holistic-pu"]
@@ -32,11 +32,16 @@ def final(curves, name="test_accuracy"):
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.7])
-@pytest.mark.parametrize("name", ["count-loss", "glws", "p3mix-c", "count-loss@released", "glws@released"])
+@pytest.mark.parametrize(
+    "name", ["count-loss", "glws", "p3mix-c", "count-loss@released", "glws@released"]
+)
 def test_learns(name, prior):
     x, data, hidden = toy(prior=prior, setting="ts", n=1000)
-    two = [replace(row, lr=lr) for row, lr in zip(rows(name, 2, data, hidden), (3e-4, 1e-3), strict=True)]
-    curves = fleet.train(two, CONFIG, x)
+    two = [
+        replace(row, lr=lr)
+        for row, lr in zip(rows(name, 2, data, hidden), (3e-4, 1e-3), strict=True)
+    ]
+    curves = training.train(two, CONFIG, x)
     assert (final(curves, "test_auc") > 0.9).all()
     assert (final(curves) > max(prior, 1 - prior) + 0.08).all()
 
@@ -45,8 +50,8 @@ def test_learns(name, prior):
 def test_the_same_run_alone_and_in_a_fleet(name):
     x, data, hidden = small()
     five = rows(name, 5, data, hidden)
-    together = fleet.train(five, SHORT, x)
-    alone = fleet.train([five[3]], SHORT, x)
+    together = training.train(five, SHORT, x)
+    alone = training.train([five[3]], SHORT, x)
     for column, values in alone.values.items():
         want = together.values[column][:, 3]
         np.testing.assert_allclose(values[:, 0], want, rtol=2e-3, atol=2e-3, err_msg=column)
@@ -56,18 +61,22 @@ def test_the_same_run_alone_and_in_a_fleet(name):
 def test_a_ruined_row_harms_no_other(name):
     x, data, hidden = small()
     three = rows(name, 3, data, hidden)
-    ruined = fleet.train([three[0], replace(three[1], lr=1e30), three[2]], SHORT, x)
-    clean = fleet.train(three, SHORT, x)
+    ruined = training.train([three[0], replace(three[1], lr=1e30), three[2]], SHORT, x)
+    clean = training.train(three, SHORT, x)
     for column, values in clean.values.items():
-        np.testing.assert_allclose(ruined.values[column][:, [0, 2]], values[:, [0, 2]], rtol=2e-3, atol=2e-3)
+        np.testing.assert_allclose(
+            ruined.values[column][:, [0, 2]], values[:, [0, 2]], rtol=2e-3, atol=2e-3
+        )
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_small_batches(name, batch_size):
     x, data, hidden = toy(n=60)
-    config = replace(SHORT, batch_size=batch_size, steps=40 // batch_size, warmup=20, record_every=10)
-    curves = fleet.train(rows(name, 2, data, hidden), config, x)
+    config = replace(
+        SHORT, batch_size=batch_size, steps=40 // batch_size, warmup=20, record_every=10
+    )
+    curves = training.train(rows(name, 2, data, hidden), config, x)
     assert (curves.diverged < 0).all()
 
 
@@ -75,7 +84,7 @@ def test_small_batches(name, batch_size):
 def test_unlabeled_set_without_positives(name):
     x, data, hidden = small(prior=0.4, rate=0.4, positives_in_u=False)
     assert data.shifted_prior == 0
-    curves = fleet.train(rows(name, 2, data, hidden), SHORT, x)
+    curves = training.train(rows(name, 2, data, hidden), SHORT, x)
     assert (curves.diverged < 0).all()
 
 
@@ -100,9 +109,13 @@ def test_unlabeled_prior_and_form_are_per_run():
     glws = Fleet([r for o in options for r in rows("glws", 1, data, hidden, hyper=o)], SHORT, x)
     assert glws.algorithm.m.tolist() == [8, int(16 * 0.2 / 0.7)]
     options.append({"form": "exact"})
-    counts = Fleet([r for o in options for r in rows("count-loss", 1, data, hidden, hyper=o)], SHORT, x).algorithm
+    counts = Fleet(
+        [r for o in options for r in rows("count-loss", 1, data, hidden, hyper=o)], SHORT, x
+    ).algorithm
     k = torch.arange(17.0)
-    assert (17 * (counts.goal[:2] * k).sum(-1)).tolist() == pytest.approx([8, 16 * 0.2 / 0.7], rel=1e-5)
+    assert (17 * (counts.goal[:2] * k).sum(-1)).tolist() == pytest.approx(
+        [8, 16 * 0.2 / 0.7], rel=1e-5
+    )
     assert counts.goal[2].argmax() == 8
     assert counts.goal[2].sum() == 1
     assert (counts.least != 0).tolist() == [True, True, False]
@@ -110,7 +123,9 @@ def test_unlabeled_prior_and_form_are_per_run():
 
 def test_the_released_count_loss_bounds_the_gradient():
     x, data, hidden = toy()
-    f = Fleet(rows("count-loss@released", 3, data, hidden), CONFIG, 5 * x)  # large inputs, large gradients
+    f = Fleet(
+        rows("count-loss@released", 3, data, hidden), CONFIG, 5 * x
+    )  # large inputs, large gradients
     algorithm = f.algorithm
     index = torch.cat([f.p_train[:, :32], f.u_train[:, :32]], 1)
     i = torch.zeros(3, 32, dtype=torch.int64)
@@ -130,14 +145,14 @@ def test_the_released_count_loss_bounds_the_gradient():
     torch.testing.assert_close(norms(loss), before.clamp_max(10), rtol=1e-4, atol=1e-4)
 
 
-# -- P3MIX -----------------------------------------------------------------------------------------------------------
+# -- P3MIX ----------------------------------------------------------------------
 
 
 def test_p3mix_e_is_bounded_below_whatever_it_does():
     """It may send all outputs to one side (the early-learning term pays up to 9.2 times 5 for it), but no further."""
     for prior in (0.3, 0.7):
         x, data, hidden = toy(prior=prior, setting="ts", n=1000)
-        curves = fleet.train(rows("p3mix-e", 3, data, hidden), CONFIG, x)
+        curves = training.train(rows("p3mix-e", 3, data, hidden), CONFIG, x)
         assert (curves.diverged < 0).all()
         assert (curves.values["loss"] >= -5 * CLIP - 1).all()
         assert (final(curves, "test_auc") > 0.8).all()
@@ -187,7 +202,9 @@ def test_partners_of_p3mix():
     algorithm.f = Network()
     algorithm.risk = lambda f_p, f_u, labels: seen.setdefault("labels", labels)
     algorithm.state("pool", torch.full((1, 3, 1), 100.0))
-    points = torch.tensor([5.0, 6.0, 0.1, 4.0])[None, :, None]  # two positives, one in doubt, one surely positive
+    points = torch.tensor([5.0, 6.0, 0.1, 4.0])[
+        None, :, None
+    ]  # two positives, one in doubt, one surely positive
     i = torch.zeros(1, 2, dtype=torch.int64)
     draw = {
         "lam": torch.tensor([0.25]),
@@ -200,35 +217,42 @@ def test_partners_of_p3mix():
     torch.testing.assert_close(seen["labels"][0, :, 0], torch.tensor([1.0, 0.75, 0.25, 1.0]))
     seen.clear()
     draw = {"lam": torch.tensor([0.75]), "permutation": torch.tensor([[3, 2, 0, 1]])}
-    algorithm.early_loss(Batch(x=points, n_p=i.shape[1], position={"p": i, "u": i}, draw=draw, at={}))
+    algorithm.early_loss(
+        Batch(x=points, n_p=i.shape[1], position={"p": i, "u": i}, draw=draw, at={})
+    )
     torch.testing.assert_close(seen["labels"][0, :, 0], torch.tensor([0.75, 0.75, 0.25, 0.25]))
 
 
 def test_p3mix_begins_with_five_epochs_of_random_partners():
     x, data, hidden = small()
     f = Fleet(rows("p3mix-c", 2, data, hidden), SHORT, x)
-    early, main = fleet.engine.timetable(f.algorithm, SHORT)
+    early, main = training.engine.timetable(f.algorithm, SHORT)
     assert (early.phase.name, early.steps) == ("early", EARLY * f.algorithm.setup.epoch)
     assert main.steps == SHORT.steps - early.steps
 
 
-# -- Holistic-PU -----------------------------------------------------------------------------------------------------
+# -- Holistic-PU ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["holistic-pu", "holistic-pu@released"])
 @pytest.mark.parametrize("prior", [0.3, 0.7])
 def test_holistic_learns(name, prior):
     x, data, hidden = toy(prior=prior, setting="ts", n=1000)
-    two = [replace(row, lr=lr) for row, lr in zip(rows(name, 2, data, hidden), (3e-3, 1e-2), strict=True)]
-    curves = fleet.train(two, replace(CONFIG, warmup=300, steps=500, record_every=500), x)
-    assert (final(curves, "test_auc") > (0.8 if "released" in name else 0.9)).all()  # released: of one output alone
+    two = [
+        replace(row, lr=lr)
+        for row, lr in zip(rows(name, 2, data, hidden), (3e-3, 1e-2), strict=True)
+    ]
+    curves = training.train(two, replace(CONFIG, warmup=300, steps=500, record_every=500), x)
+    assert (
+        final(curves, "test_auc") > (0.8 if "released" in name else 0.9)
+    ).all()  # released: of one output alone
     assert (final(curves) > max(prior, 1 - prior) + 0.05).all()
 
 
 def test_warm_up_checkpoints():
     x, data, hidden = toy()
-    own = fleet.train(rows("holistic-pu", 1, data, hidden), SHORT, x)
-    released = fleet.train(rows("holistic-pu@released", 1, data, hidden), SHORT, x)
+    own = training.train(rows("holistic-pu", 1, data, hidden), SHORT, x)
+    released = training.train(rows("holistic-pu@released", 1, data, hidden), SHORT, x)
     assert own.phase == released.phase == ["trends", "main", "main", "main"]
     assert own.selectable.tolist() == [False, True, True, True]
     assert released.selectable.all()
@@ -237,7 +261,11 @@ def test_warm_up_checkpoints():
 @pytest.mark.parametrize("warmup, records", [(71, 2), (72, 3), (73, 3), (24, 1), (0, 0)])
 def test_an_epoch_is_recorded_when_it_is_complete(warmup, records):
     x, data, hidden = toy()  # an epoch is 24 steps
-    f = Fleet(rows("holistic-pu", 2, data, hidden), replace(SHORT, warmup=warmup, steps=2, record_every=100), x)
+    f = Fleet(
+        rows("holistic-pu", 2, data, hidden),
+        replace(SHORT, warmup=warmup, steps=2, record_every=100),
+        x,
+    )
     assert f.algorithm.setup.epoch == 24
     f.train()
     assert int(f.algorithm.n_records) == records
@@ -276,7 +304,9 @@ def test_views_of_a_batch_pass_together():
     x, strong = torch.randn(2, 7, 3), torch.randn(2, 7, 3)
     i_p, i_u = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)
     for view in (strong, x, None):
-        batch = Batch(x=x, n_p=i_p.shape[1], position={"p": i_p, "u": i_u}, draw={}, at={}, strong=view)
+        batch = Batch(
+            x=x, n_p=i_p.shape[1], position={"p": i_p, "u": i_u}, draw={}, at={}, strong=view
+        )
         want = network(x if view is None else view)
         for part in (slice(0, 3), slice(3, None)):
             f_p, f_u, f_strong = two_views(network, batch, part)

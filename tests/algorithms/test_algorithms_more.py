@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import puarena
-from puarena import algorithms, fleet
+from puarena import algorithms, training
 from puarena.algorithms.core.losses import col
 from puarena.algorithms.imb_pu import ImbPU
 from puarena.algorithms.pulda import PULDA
 from puarena.algorithms.self_pu import SelfPU
 from puarena.algorithms.tedn import TEDn, best_bin
-from puarena.bench.spec import Spec
-from puarena.fleet import Fleet, FleetConfig
-from puarena.fleet.steps import Stepper
+from puarena.experiments.spec import Spec
 from puarena.paper import ORDER
 from puarena.priors.methods import bbe
 from puarena.priors.sample import Sample
+from puarena.training import Fleet, FleetConfig
+from puarena.training.steps import Stepper
 from toys import rows, toy
 
 NAMES = ["tedn", "pulda", "self-pu", "imb-pu", "pu-auc"]
@@ -34,7 +34,9 @@ def small(name, count=2, setting="ts", steps=200, **row):
 
 def setup(runs=3, n_p=6, n_u=9, **more):
     prior = torch.tensor([0.3, 0.5, 0.7], dtype=torch.float64)[:runs]
-    return algorithms.Setup(prior, prior, prior / 2, torch.ones(runs, dtype=torch.bool), n_p, n_u, n_p, n_u, **more)
+    return algorithms.Setup(
+        prior, prior, prior / 2, torch.ones(runs, dtype=torch.bool), n_p, n_u, n_p, n_u, **more
+    )
 
 
 def test_they_are_registered_after_the_papers_but_are_not_in_them():
@@ -45,17 +47,17 @@ def test_they_are_registered_after_the_papers_but_are_not_in_them():
     assert all(entry.differs and entry.objective and entry.cost > 0 for entry in mine)
 
 
-# -- TEDn ------------------------------------------------------------------------------------------------------------
+# -- TEDn ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("setting, told", [("os", "pi-bar"), ("ts", "pi")])
 def test_tedn_with_the_true_share_is_cvir_step_by_step(setting, told, monkeypatch):
     x, data, hidden = toy(prior=0.4, setting=setting, rate=0.25, n=1200)
     config = replace(CONFIG, warmup=0, steps=90, record_every=1)
-    cvir = fleet.train(rows("cvir", 3, data, hidden, hyper={"unlabeled_prior": told}), config, x)
-    estimated = fleet.train(rows("tedn", 3, data, hidden), config, x)
+    cvir = training.train(rows("cvir", 3, data, hidden, hyper={"unlabeled_prior": told}), config, x)
+    estimated = training.train(rows("tedn", 3, data, hidden), config, x)
     monkeypatch.setattr(TEDn, "estimate", lambda self, passes: self.setup.shifted_prior)
-    told_the_truth = fleet.train(rows("tedn", 3, data, hidden), config, x)
+    told_the_truth = training.train(rows("tedn", 3, data, hidden), config, x)
     for name, values in cvir.values.items():
         np.testing.assert_array_equal(values, told_the_truth.values[name], err_msg=name)
     assert not np.array_equal(cvir.values["loss"], estimated.values["loss"])
@@ -64,7 +66,7 @@ def test_tedn_with_the_true_share_is_cvir_step_by_step(setting, told, monkeypatc
 @pytest.mark.parametrize("setting", ["os", "ts"])
 def test_tedn_finds_and_stores_the_share(setting):
     x, data, hidden = toy(prior=0.4, setting=setting, rate=0.25, n=6000, gap=10)
-    curves = fleet.train(rows("tedn", 3, data, hidden), CONFIG, x)
+    curves = training.train(rows("tedn", 3, data, hidden), CONFIG, x)
     inside = 0.2 if setting == "os" else 0.4
     warm = np.array(curves.phase) == "warm-up"
     assert warm.sum() == 3
@@ -90,7 +92,13 @@ def test_tedn_estimates_with_held_out_points_every_epoch():
 def test_the_estimate_is_in_the_store_beside_the_true_share(tmp_path):
     problems = [{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}]
     spec = Spec(
-        problems=problems, algorithms=["tedn", "nnpu"], splits=1, configs=1, steps=40, warmup=20, record_every=20
+        problems=problems,
+        algorithms=["tedn", "nnpu"],
+        splits=1,
+        configs=1,
+        steps=40,
+        warmup=20,
+        record_every=20,
     )
     assert not puarena.run(spec, out=tmp_path, device="cpu", workers=1).failures
     frame = puarena.load(tmp_path).df()
@@ -132,7 +140,7 @@ class _Scores(Sample):
         return self._given
 
 
-# -- PULDA -----------------------------------------------------------------------------------------------------------
+# -- PULDA ----------------------------------------------------------------------
 
 
 def test_pulda_without_means_and_margin_is_dist_pu():
@@ -162,7 +170,7 @@ def test_pulda_starts_its_means_anew_at_the_switch():
     assert (some.algorithm.mean_two_p != some.algorithm.mean_two_u).all()
 
 
-# -- Self-PU ---------------------------------------------------------------------------------------------------------
+# -- Self-PU -------------------------------------------------------------------------
 
 
 def test_self_pu_selects_at_the_four_marks():
@@ -170,14 +178,20 @@ def test_self_pu_selects_at_the_four_marks():
     n_u, seen = some.algorithm.setup.n_u, {}
     for step, _ in some.segments():
         if step <= 260:
-            seen[step] = [int((getattr(some.algorithm, f"selected_{s}")[0] == 1).sum()) for s in "fg"]
-    sizes = {mark: [SelfPU.size(n_u, mark / 200, top) for top in (0.4, 0.6)] for mark in (10, 20, 30, 40)}
+            seen[step] = [
+                int((getattr(some.algorithm, f"selected_{s}")[0] == 1).sum()) for s in "fg"
+            ]
+    sizes = {
+        mark: [SelfPU.size(n_u, mark / 200, top) for top in (0.4, 0.6)] for mark in (10, 20, 30, 40)
+    }
     assert seen[40] == [0, 0]
     assert [seen[step] for step in (80, 120, 180, 240)] == list(sizes.values())
     for name in "fg":
         chosen = getattr(some.algorithm, f"selected_{name}")
         assert ((chosen == 1).sum(-1) == (chosen == -1).sum(-1)).all()
-        assert (col((chosen == 1).sum(-1)) == sizes[40]["fg".index(name)]).all()  # the last selection stays
+        assert (
+            col((chosen == 1).sum(-1)) == sizes[40]["fg".index(name)]
+        ).all()  # the last selection stays
 
 
 def test_self_pu_selects_though_epochs_are_long():
@@ -196,7 +210,7 @@ def test_self_pu_gate_is_per_run():
 def test_self_pu_teachers_are_the_students_first_and_their_mean_later():
     some, _ = small("self-pu", steps=80)
     algorithm, students = some.algorithm, []
-    for stretch in fleet.timetable(algorithm, some.config):
+    for stretch in training.timetable(algorithm, some.config):
         algorithm.phase = stretch.phase
         algorithm.on_phase(stretch.phase, some.passes)
         stepper = Stepper(some, stretch.phase, stretch.start, stretch.steps)
@@ -210,7 +224,9 @@ def test_self_pu_teachers_are_the_students_first_and_their_mean_later():
                 torch.testing.assert_close(teacher, now, rtol=0, atol=0)
             else:
                 students.append(now.clone())
-                torch.testing.assert_close(teacher, torch.stack(students).mean(0), rtol=1e-4, atol=1e-6)
+                torch.testing.assert_close(
+                    teacher, torch.stack(students).mean(0), rtol=1e-4, atol=1e-6
+                )
     assert len(students) == 60
     x = some.features[:5].expand(2, -1, -1)
     mean = (algorithm.teacher_f(x) + algorithm.teacher_g(x)) / 2
@@ -219,26 +235,33 @@ def test_self_pu_teachers_are_the_students_first_and_their_mean_later():
 
 def test_self_pu_students_differ_and_do_not_teach_each_other_by_gradient():
     some, _ = small("self-pu")
-    f, g = (torch.cat([p.flatten() for p in n.parameters()]) for n in (some.algorithm.f, some.algorithm.g))
+    f, g = (
+        torch.cat([p.flatten() for p in n.parameters()])
+        for n in (some.algorithm.f, some.algorithm.g)
+    )
     assert not torch.equal(f, g)
     assert algorithms.get("self-pu@released").cls.consistency is not SelfPU.consistency
 
 
-# -- ImbPU and PU-AUC ------------------------------------------------------------------------------------------------
+# -- ImbPU and PU-AUC ----------------------------------------------------------------
 
 
 def test_imb_pu_with_the_prior_as_target_is_nnpu():
     x, data, hidden = toy(prior=0.3, setting="ts", rate=0.25, n=1200)
     config = replace(CONFIG, steps=60)
     for other, form in (("nnpu", "clamp"), ("nnpu-ga", "ga")):
-        mine = fleet.train(rows("imb-pu", 2, data, hidden, hyper={"target": 0.3, "form": form}), config, x)
-        theirs = fleet.train(rows(other, 2, data, hidden), config, x)
+        mine = training.train(
+            rows("imb-pu", 2, data, hidden, hyper={"target": 0.3, "form": form}), config, x
+        )
+        theirs = training.train(rows(other, 2, data, hidden), config, x)
         np.testing.assert_allclose(mine.values["loss"], theirs.values["loss"], rtol=1e-4, atol=1e-5)
 
 
 def test_imb_pu_finds_more_of_few_positives():
     x, data, hidden = toy(prior=0.1, setting="ts", rate=0.2, n=4000, gap=2.0)
-    mine, plain = (fleet.train(rows(name, 2, data, hidden), CONFIG, x) for name in ("imb-pu", "nnpu"))
+    mine, plain = (
+        training.train(rows(name, 2, data, hidden), CONFIG, x) for name in ("imb-pu", "nnpu")
+    )
     assert (mine.values["test_recall"][-1] > plain.values["test_recall"][-1] + 0.1).all()
     label = hidden.test
 
@@ -256,11 +279,19 @@ def test_options_may_differ_between_the_rows_of_a_fleet():
     for cls in (ImbPU, algorithms.get("pu-auc").cls):
         mixed = cls(setup(hyper={"surrogate_loss": kinds}))
         mixed.prepare()
-        values = mixed.surrogate(*mixed.risk_parts(f_p, f_u)) if cls is ImbPU else mixed.objective(f_p, f_u)
+        values = (
+            mixed.surrogate(*mixed.risk_parts(f_p, f_u))
+            if cls is ImbPU
+            else mixed.objective(f_p, f_u)
+        )
         for kind in set(kinds):
             pure = cls(setup(hyper={"surrogate_loss": [kind] * 3}))
             pure.prepare()
-            alone = pure.surrogate(*pure.risk_parts(f_p, f_u)) if cls is ImbPU else pure.objective(f_p, f_u)
+            alone = (
+                pure.surrogate(*pure.risk_parts(f_p, f_u))
+                if cls is ImbPU
+                else pure.objective(f_p, f_u)
+            )
             some = [i for i, k in enumerate(kinds) if k == kind]
             torch.testing.assert_close(values[some], alone[some])
 
@@ -269,12 +300,18 @@ def test_options_may_differ_between_the_rows_of_a_fleet():
 def test_pu_auc_ranks_and_cuts_at_the_quantile(setting):
     x, data, hidden = toy(prior=0.4, setting=setting, rate=0.25, n=2000)
     for loss in ("sigmoid", "logistic"):
-        curves = fleet.train(rows("pu-auc", 2, data, hidden, hyper={"surrogate_loss": loss}), CONFIG, x)
+        curves = training.train(
+            rows("pu-auc", 2, data, hidden, hyper={"surrogate_loss": loss}), CONFIG, x
+        )
         assert (curves.values["test_auc"][-1] > 0.95).all()
         assert (curves.values["test_accuracy"][-1] > 0.85).all()
 
 
 def test_pu_auc_takes_a_single_positive():
-    algorithm = algorithms.get("pu-auc").cls(setup(n_p=1, hyper={"surrogate_loss": ["logistic"] * 3}))
+    algorithm = algorithms.get("pu-auc").cls(
+        setup(n_p=1, hyper={"surrogate_loss": ["logistic"] * 3})
+    )
     algorithm.prepare()
-    assert torch.isfinite(algorithm.objective(torch.randn(3, 1).double(), torch.randn(3, 9).double())).all()
+    assert torch.isfinite(
+        algorithm.objective(torch.randn(3, 1).double(), torch.randn(3, 9).double())
+    ).all()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet
-from puarena.fleet import Fleet, FleetConfig, Row
-from puarena.fleet.steps import Stepper
+from puarena import algorithms, training
+from puarena.training import Fleet, FleetConfig, Row
+from puarena.training.steps import Stepper
 from toys import toy
 
 CONFIG = FleetConfig(batch_size=32, steps=300, warmup=150, record_every=150)
@@ -52,7 +52,9 @@ def test_learns(name, prior):
 @pytest.mark.parametrize("name", RELEASED)
 def test_the_published_variants_train(name, prior):
     """They are what was run, not what is right: ranking better than chance is all that is asked."""
-    _, curves = trained(name, replace(CONFIG, steps=200, warmup=100, record_every=50), prior, count=2)
+    _, curves = trained(
+        name, replace(CONFIG, steps=200, warmup=100, record_every=50), prior, count=2
+    )
     assert (curves.diverged < 0).all()
     assert curves.selectable.all()
     if name != "pue@released":
@@ -72,7 +74,9 @@ def test_pan_moves_its_classifier_little_and_as_the_discriminator_says():
     f.train()
     after, d = f.passes.u(f.algorithm.f), f.passes.u(f.algorithm.d)
     assert (parameters(f.algorithm.f) - start).norm(dim=1).max() < 0.1 * start.norm(dim=1).min()
-    assert (after - before).mean() < 0  # most of U is recognised as unlabeled, and so is called negative
+    assert (
+        after - before
+    ).mean() < 0  # most of U is recognized as unlabeled, and so is called negative
     for moved, said in zip(after - before, d, strict=True):
         assert np.corrcoef(moved, said)[0, 1] > 0.5
 
@@ -96,7 +100,9 @@ def test_pusb_ranks_by_the_logit_and_its_published_variant_by_nothing():
     _, _, hidden = toy(0.4, "ts")
     positives = hidden.test.mean()
     for k in range(3):
-        accuracy, recall, auc = (curves.values[f"test_{n}"][-1, k] for n in ("accuracy", "recall", "auc"))
+        accuracy, recall, auc = (
+            curves.values[f"test_{n}"][-1, k] for n in ("accuracy", "recall", "auc")
+        )
         specificity = (accuracy - positives * recall) / (1 - positives)
         assert auc == pytest.approx((recall + specificity) / 2)
     _, curves = trained("pusb")
@@ -106,7 +112,7 @@ def test_pusb_ranks_by_the_logit_and_its_published_variant_by_nothing():
 def test_pusb_published_hard_outputs_do_not_hide_a_ruined_run():
     x, data, hidden = toy()
     rows = some("pusb@released", data, hidden, 2)
-    curves = fleet.train([rows[0], replace(rows[1], lr=1e30)], SHORT, x)
+    curves = training.train([rows[0], replace(rows[1], lr=1e30)], SHORT, x)
     assert curves.diverged.tolist() == [-1, 30]
 
 
@@ -117,7 +123,9 @@ def test_vpu_threshold_is_half_of_the_largest_and_follows_the_network():
     f.train()
     after = f.algorithm.threshold(f.passes)
     assert (before != after).all()
-    largest = torch.cat([f.passes.p(f.algorithm.f), f.passes.u(f.algorithm.f)], 1).sigmoid().max(1).values
+    largest = (
+        torch.cat([f.passes.p(f.algorithm.f), f.passes.u(f.algorithm.f)], 1).sigmoid().max(1).values
+    )
     torch.testing.assert_close(2 * after.sigmoid(), largest)
 
 
@@ -136,7 +144,10 @@ def test_vpu_mixes_as_many_pairs_as_the_smaller_batch_has():
 
 def test_pubn_freezes_its_first_network_and_cuts_at_the_quantile():
     x, data, hidden = toy(0.4, "ts")
-    rows = [replace(r, hyper={"tau": tau}) for r, tau in zip(some("pubn", data, hidden), (0.5, 0.7, 0.9), strict=True)]
+    rows = [
+        replace(r, hyper={"tau": tau})
+        for r, tau in zip(some("pubn", data, hidden), (0.5, 0.7, 0.9), strict=True)
+    ]
     f = Fleet(rows, SHORT, x)
     f.train()
     torch.testing.assert_close(f.algorithm.sigma_p, f.passes.p(f.algorithm.g).sigmoid())
@@ -178,7 +189,9 @@ def test_pubn_a_point_at_the_cut_off_counts_as_a_negative():
     algorithm = Fleet(some("pubn", data, hidden, 1), SHORT, x).algorithm
     zero, half = torch.zeros(1, 2), torch.full((1, 2), 0.5)
     risk = algorithm.weighted_risk(zero, zero, half, half, torch.tensor([0.5]))
-    assert risk.item() == pytest.approx(np.log(2) * (0.4 + 0.5))  # no correction on P, weight 1 - sigma on U
+    assert risk.item() == pytest.approx(
+        np.log(2) * (0.4 + 0.5)
+    )  # no correction on P, weight 1 - sigma on U
 
 
 def test_pubn_published_level_of_the_cut_off():
@@ -189,7 +202,10 @@ def test_pubn_published_level_of_the_cut_off():
 
 def test_cvir_drops_the_highest_scores():
     x, data, hidden = toy(0.7, n=500)
-    rows = [*some("cvir", data, hidden, 2), *some("cvir", data, hidden, 1, hyper={"unlabeled_prior": "pi-bar"})]
+    rows = [
+        *some("cvir", data, hidden, 2),
+        *some("cvir", data, hidden, 1, hyper={"unlabeled_prior": "pi-bar"}),
+    ]
     f = Fleet(rows, SHORT, x)
     f.train()
     n_dropped = [224, 224, 200]  # 0.7 and (0.7 - 0.2) / 0.8 of 320
@@ -207,7 +223,7 @@ def test_cvir_with_nothing_kept_stays_where_it_is_and_its_published_variant_does
         before = parameters(f.algorithm.f)
         f.train()
         assert (parameters(f.algorithm.f) != before).any(1).tolist() == [moves, True]
-        assert f.optimisers["f"].buffers[0][0].any() == moves
+        assert f.optimizers["f"].buffers[0][0].any() == moves
 
 
 def test_dist_pu_stores_scores_as_labels():
@@ -226,7 +242,9 @@ def test_dist_pu_stores_scores_as_labels():
     y = torch.cat([torch.ones(3, 32), torch.full((3, 32), 0.25)], 1)
     torch.testing.assert_close(target, lam * y + (1 - lam) * y.gather(1, partner))
     seen = torch.zeros_like(before).scatter_(1, batch.i_u, 1.0)
-    torch.testing.assert_close(algorithm.label_u, torch.where(seen > 0, before, torch.full_like(before, 0.25)))
+    torch.testing.assert_close(
+        algorithm.label_u, torch.where(seen > 0, before, torch.full_like(before, 0.25))
+    )
 
 
 def test_dist_pu_entropy_grows_from_nothing():
@@ -270,9 +288,13 @@ def test_robust_pu_weights_change_with_the_episode():
     assert torch.equal(sets[0], sets[1])  # inside an episode
     assert (sets[2] > sets[1]).all()  # the threshold grows
     assert torch.equal(sets[3], sets[4])  # and has grown
-    torch.testing.assert_close(algorithm.w_u, torch.exp(-torch.nn.functional.softplus(f.passes.u(algorithm.f))))
+    torch.testing.assert_close(
+        algorithm.w_u, torch.exp(-torch.nn.functional.softplus(f.passes.u(algorithm.f)))
+    )
     ranks = f.passes.u(algorithm.f).argsort(1)
-    assert (algorithm.w_u.gather(1, ranks).diff(dim=1) <= 0).all()  # what looks positive counts less as a negative
+    assert (
+        algorithm.w_u.gather(1, ranks).diff(dim=1) <= 0
+    ).all()  # what looks positive counts less as a negative
 
 
 def test_robust_pu_published_weights_are_the_other_way_round():
@@ -298,13 +320,20 @@ def test_pue_freezes_the_propensities():
 
 def mixed_rows(name, data, hidden):
     """Runs in different branches: priors, settings, rates of learning, and hyperparameters where there are any."""
-    branches = zip((0.25, 0.4, 0.6, 0.95), ("os", "ts", "os", "ts"), (1e-3, 1e-2, 3e-2, 1e-3), strict=True)
+    branches = zip(
+        (0.25, 0.4, 0.6, 0.95), ("os", "ts", "os", "ts"), (1e-3, 1e-2, 3e-2, 1e-3), strict=True
+    )
     rows = [
         replace(row, data=replace(data, prior=prior, setting=setting), lr=lr)
         for row, (prior, setting, lr) in zip(some(name, data, hidden, 4), branches, strict=True)
     ]
-    searched = {n: h.search.values for n, h in algorithms.get(name).cls.hypers().items() if h.search}
-    return [replace(row, hyper={n: v[k % len(v)] for n, v in searched.items()}) for k, row in enumerate(rows)]
+    searched = {
+        n: h.search.values for n, h in algorithms.get(name).cls.hypers().items() if h.search
+    }
+    return [
+        replace(row, hyper={n: v[k % len(v)] for n, v in searched.items()})
+        for k, row in enumerate(rows)
+    ]
 
 
 @pytest.mark.parametrize("name", [*HERE, *RELEASED])
@@ -312,11 +341,13 @@ def test_a_row_does_not_depend_on_its_company(name):
     x, data, hidden = toy()
     rows = mixed_rows(name, data, hidden)
     if algorithms.get(name).cls.calibrates:
-        rows[1] = replace(rows[1], algorithm=name.replace("@", "-c@") if "@" in name else f"{name}-c")
+        rows[1] = replace(
+            rows[1], algorithm=name.replace("@", "-c@") if "@" in name else f"{name}-c"
+        )
     config = replace(SHORT, steps=100, warmup=20, record_every=40, dtype="float64")
-    together = fleet.train(rows, config, x)
+    together = training.train(rows, config, x)
     for k in (1, 3):
-        alone = fleet.train([rows[k]], config, x)
+        alone = training.train([rows[k]], config, x)
         for column, values in alone.values.items():
             shared = together.values[column][:, k]
             np.testing.assert_allclose(values[:, 0], shared, rtol=1e-5, atol=1e-8, err_msg=column)

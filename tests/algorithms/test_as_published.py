@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from puarena import algorithms, fleet
+from puarena import algorithms, training
 from puarena.algorithms.core.averages import frozen_copy
 from puarena.algorithms.core.configurations import draw
-from puarena.fleet import Fleet, FleetConfig, Row
-from puarena.fleet.steps import Stepper
 from puarena.networks.mlp import MLP
+from puarena.training import Fleet, FleetConfig, Row
+from puarena.training.steps import Stepper
 from toys import toy
 
 CONFIG = FleetConfig(batch_size=32, steps=120, record_every=60)
@@ -59,17 +59,21 @@ def test_dist_pu_union_is_mixed_with_the_positives_in_it():
             s = g.sigmoid()
             mix = 0.04 * -(s * s.log() + (1 - s) * (1 - s).log()).mean()
             mix = mix + 5 * (label * softplus(-g) + (1 - label) * softplus(g)).mean()
-            assert float(loss[run]) == pytest.approx(float(dist + 0.004 * growth * entropy + mix), rel=1e-4)
+            assert float(loss[run]) == pytest.approx(
+                float(dist + 0.004 * growth * entropy + mix), rel=1e-4
+            )
 
 
 def test_dist_pu_plain_runs_and_unions_are_fleets_of_their_own():
     plain, union = algorithms.get("dist-pu@released"), algorithms.get("dist-pu-c@released")
     assert plain.shares_fleet_with != union.shares_fleet_with
-    assert algorithms.get("dist-pu").shares_fleet_with == algorithms.get("dist-pu-c").shares_fleet_with
+    assert (
+        algorithms.get("dist-pu").shares_fleet_with == algorithms.get("dist-pu-c").shares_fleet_with
+    )
     x, rows = some("dist-pu-c@released", calibration="batch-union")
     with pytest.raises(ValueError, match="cannot share a fleet"):
         Fleet([rows[0], replace(rows[1], algorithm="dist-pu@released")], CONFIG, x)
-    curves = fleet.train(rows, CONFIG, x)
+    curves = training.train(rows, CONFIG, x)
     assert (curves.diverged < 0).all()
 
 
@@ -82,7 +86,9 @@ def test_dist_pu_weighted_keeps_entropy_and_mixing_on_u():
 
 
 @pytest.mark.parametrize(("name", "initial"), [("p3mix-e", 0), ("p3mix-e@released", 1)])
-def test_p3mix_teacher_averages_the_epochs_and_the_published_one_the_initial_weights_too(name, initial):
+def test_p3mix_teacher_averages_the_epochs_and_the_published_one_the_initial_weights_too(
+    name, initial
+):
     x, rows = some(name, 1)
     f = Fleet(rows, CONFIG, x)
     algorithm, early = f.algorithm, f.algorithm.phases[0]
@@ -93,7 +99,9 @@ def test_p3mix_teacher_averages_the_epochs_and_the_published_one_the_initial_wei
             algorithm.f.weight.add_(torch.randn_like(algorithm.f.weight))
         networks.append(algorithm.f.weight.detach().clone())
         algorithm.on_epoch(early, epoch, f.passes)
-        torch.testing.assert_close(algorithm.teacher.weight, torch.stack(networks).mean(0), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            algorithm.teacher.weight, torch.stack(networks).mean(0), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_p3mix_says_what_its_early_learning_does():
@@ -105,9 +113,9 @@ def test_pan_forms_are_per_run():
     x, rows = some("pan", 3)
     rows[1] = replace(rows[1], hyper={"form": "plain"})
     config = replace(CONFIG, dtype="float64")
-    together = fleet.train(rows, config, x)
+    together = training.train(rows, config, x)
     for k in range(3):
-        alone = fleet.train([rows[k]], config, x)
+        alone = training.train([rows[k]], config, x)
         assert alone.values["loss"][:, 0] == pytest.approx(together.values["loss"][:, k], rel=1e-6)
     assert "form" not in algorithms.get("pan@released").hypers
     assert algorithms.get("pan").hypers["form"].default == "hinge"

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 import goldens
-from puarena import contract, data, fleet
+from puarena import datasets, training
 from puarena.algorithms.ntc_tmi import first_maximum, lowest_rank, mutual_information
 from puarena.algorithms.sar_em import SarEM, weighted_parts
 from puarena.algorithms.sar_oracle import SarOracle
-from puarena.fleet import FleetConfig, Row
+from puarena.pu import Problem, draw_pu_data
+from puarena.testing import contract
+from puarena.training import FleetConfig, Row
 
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])
 NEW = ("sar-em", "ntc-tmi", "sar-oracle")
@@ -57,7 +59,9 @@ def test_first_propensities(dtype):
     for stack in stacks("init-e"):
         g_p, g_u = taken(stack, dtype, "g_p", "g_u")
         (f_u,) = taken(stack, dtype, "frozen_f_u", grad=False)
-        goldens.check(SarEM.propensity_risk(g_p, g_u, f_u.sigmoid()), {"g_p": g_p, "g_u": g_u}, stack, dtype)
+        goldens.check(
+            SarEM.propensity_risk(g_p, g_u, f_u.sigmoid()), {"g_p": g_p, "g_u": g_u}, stack, dtype
+        )
 
 
 @both
@@ -72,7 +76,13 @@ def test_refit(dtype, kind):
         goldens.check(value, {"f_p": f_p, "f_u": f_u}, stack, dtype)
         for case, part in zip(stack, negative, strict=True):
             if kind == "refit-nn":
-                goldens.close(part.item(), case["expected_extra"]["negative_part"], case, dtype, "negative part")
+                goldens.close(
+                    part.item(),
+                    case["expected_extra"]["negative_part"],
+                    case,
+                    dtype,
+                    "negative part",
+                )
 
 
 @pytest.mark.parametrize("case", goldens.cases("ntc_tmi"), ids=lambda c: c["id"])
@@ -83,14 +93,22 @@ def test_threshold(case):
     cuts, information = mutual_information(z, lowest, k, case["params"]["n_candidates"])
     expected = np.array(case["expected_extra"]["mutual_information"], float)
     assert (np.isnan(expected) == information[0].isnan().numpy()).all()
-    goldens.close(information[0].nan_to_num(0), np.nan_to_num(expected), case, "float64", "information")
+    goldens.close(
+        information[0].nan_to_num(0), np.nan_to_num(expected), case, "float64", "information"
+    )
     threshold = first_maximum(cuts, information)
-    goldens.close(threshold.item(), case["expected_value"]["threshold"], case, "float64", "threshold")
+    goldens.close(
+        threshold.item(), case["expected_value"]["threshold"], case, "float64", "threshold"
+    )
     assert (cuts[0] == threshold).nonzero()[0].item() == case["expected_extra"]["candidate"]
 
 
 def test_thresholds_of_runs_do_not_mix():
-    found = [case for case in goldens.cases("ntc_tmi") if (case["params"]["n_u"], case["params"]["k"]) == (60, 3)]
+    found = [
+        case
+        for case in goldens.cases("ntc_tmi")
+        if (case["params"]["n_u"], case["params"]["k"]) == (60, 3)
+    ]
     z = torch.tensor([case["inputs"]["z"] for case in found], dtype=torch.float64)
     got = first_maximum(*mutual_information(z, lowest_rank(60)))
     assert got.tolist() == pytest.approx([case["expected_value"]["threshold"] for case in found])
@@ -105,7 +123,9 @@ def test_too_few_points_have_the_threshold_zero(n):
 
 
 @pytest.mark.parametrize(
-    "check", [contract.learns, contract.keeps_rows_apart, contract.isolates_ruin], ids=lambda c: c.__name__
+    "check",
+    [contract.learns, contract.keeps_rows_apart, contract.isolates_ruin],
+    ids=lambda c: c.__name__,
 )
 @pytest.mark.parametrize("name", NEW)
 def test_promises(name, check):
@@ -125,7 +145,12 @@ def test_the_oracle_is_unbiased_in_either_setting():
         setup = goldens.build(SarOracle, [{"params": {"pi": prior}}], torch.float64).setup
         rate = s.double().mean().reshape(1)
         algorithm = SarOracle(
-            torch_setup(setup, rate=rate, one_sample=torch.tensor([one_sample]), prior=torch.tensor([prior]).double())
+            torch_setup(
+                setup,
+                rate=rate,
+                one_sample=torch.tensor([one_sample]),
+                prior=torch.tensor([prior]).double(),
+            )
         )
         truth = torch.nn.functional.softplus(torch.where(y, -f, f)).mean()
         assert algorithm.risk(p, u, e[s][None]).item() == pytest.approx(truth.item(), abs=0.01)
@@ -138,12 +163,12 @@ def torch_setup(setup, **changes):
 
 
 def test_only_the_frame_is_handed_propensities():
-    digits = data.load("digits")
-    pu, hidden = data.draw(digits, data.Problem("digits", labelling="class"), 0)
+    digits = datasets.load("digits")
+    pu, hidden = draw_pu_data(digits, Problem("digits", labeling="class"), 0)
     config = FleetConfig(steps=4, record_every=2, warmup=2, batch_size=32)
     seen = {}
     for name in ("sar-oracle", "sar-em", "pn-oracle", "nnpu"):
-        ship = fleet.Fleet([Row(name, pu, hidden, 1)], config, digits.features)
+        ship = training.Fleet([Row(name, pu, hidden, 1)], config, digits.features)
         seen[name] = ship.propensity_p is not None
         assert "val_pa_ipw" in ship.train().values
     assert seen == {"sar-oracle": True, "sar-em": False, "pn-oracle": False, "nnpu": False}

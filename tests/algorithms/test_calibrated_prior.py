@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet
+from puarena import algorithms, training
 from puarena.algorithms.core.describe import describe, explain
-from puarena.fleet import Fleet, FleetConfig, Row
+from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
 NAMES = ["cvir", "count-loss", "glws"]
@@ -23,7 +23,12 @@ def row(name, data, hidden, **kwargs):
 def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
     plain, form = algorithms.get(name), algorithms.get(f"{name}-c")
     assert plain.calibrated_form == form.name
-    assert (form.calibrated, form.base, form.setting, form.calibration_is) == (True, name, "one-sample", "prior")
+    assert (form.calibrated, form.base, form.setting, form.calibration_is) == (
+        True,
+        name,
+        "one-sample",
+        "prior",
+    )
     assert plain.in_paper
     assert not form.in_paper
     assert form.shares_fleet_with == plain.shares_fleet_with
@@ -33,7 +38,11 @@ def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
 
 
 def test_the_papers_calibrated_rows_stay_six():
-    rows = [n for n in algorithms.names("puarena") if algorithms.get(n).calibrated and algorithms.get(n).in_paper]
+    rows = [
+        n
+        for n in algorithms.names("puarena")
+        if algorithms.get(n).calibrated and algorithms.get(n).in_paper
+    ]
     assert rows == ["upu-c", "nnpu-c", "nnpu-ga-c", "pusb-c", "vpu-c", "dist-pu-c"]
     assert all(algorithms.get(n).calibration_is == "mean" for n in rows)
 
@@ -69,7 +78,7 @@ def test_a_calibrated_run_is_the_one_told_the_prior_inside_u(name, calibration):
 @pytest.mark.parametrize("name", NAMES)
 def test_in_the_two_sample_setting_both_are_one(name):
     x, data, hidden = toy(0.4, "ts")
-    curves = fleet.train([row(f"{name}-c", data, hidden), row(name, data, hidden)], CONFIG, x)
+    curves = training.train([row(f"{name}-c", data, hidden), row(name, data, hidden)], CONFIG, x)
     for column, values in curves.values.items():
         np.testing.assert_array_equal(values[:, 0], values[:, 1], err_msg=column)
 
@@ -77,8 +86,12 @@ def test_in_the_two_sample_setting_both_are_one(name):
 def test_the_right_share_classifies_better_where_labels_shift():
     """In OS with half of all positives labeled, dropping a share pi of U drops negatives."""
     x, data, hidden = toy(prior=0.6, rate=0.45, n=2000, gap=2.5)
-    rows = [replace(row(name, data, hidden), seed=seed) for seed in range(3) for name in ("cvir", "cvir-c")]
-    curves = fleet.train(rows, replace(CONFIG, steps=600, record_every=100, batch_size=32), x)
+    rows = [
+        replace(row(name, data, hidden), seed=seed)
+        for seed in range(3)
+        for name in ("cvir", "cvir-c")
+    ]
+    curves = training.train(rows, replace(CONFIG, steps=600, record_every=100, batch_size=32), x)
     accuracy = curves.values["test_accuracy"][-1].reshape(3, 2)
     assert (accuracy[:, 1] > accuracy[:, 0] + 0.01).all()
 

@@ -17,17 +17,31 @@ def _risk(prior: float, setting: str, calibration: str, rng: np.random.Generator
     shifted = (prior - RATE) / (1 - RATE) if setting == "os" else prior
     label_u = rng.random((DRAWS, n_u)) < shifted
     f_p = torch.tensor(rng.normal(1.0, 1.0, (DRAWS, n_p)))
-    f_u = torch.tensor(np.where(label_u, rng.normal(1.0, 1.0, (DRAWS, n_u)), rng.normal(-0.5, 1.5, (DRAWS, n_u))))
+    f_u = torch.tensor(
+        np.where(label_u, rng.normal(1.0, 1.0, (DRAWS, n_u)), rng.normal(-0.5, 1.5, (DRAWS, n_u)))
+    )
     full = lambda v: torch.full((DRAWS,), v, dtype=torch.float64)  # noqa: E731
-    setup = Setup(full(prior), full(shifted), full(RATE), torch.ones(DRAWS, dtype=torch.bool), n_p, n_u, n_p, n_u,
-                  calibration=(calibration,) * DRAWS)  # fmt: skip
+    setup = Setup(
+        full(prior),
+        full(shifted),
+        full(RATE),
+        torch.ones(DRAWS, dtype=torch.bool),
+        n_p,
+        n_u,
+        n_p,
+        n_u,
+        calibration=(calibration,) * DRAWS,
+    )
     return UPU(setup).objective(f_p, f_u).numpy()
 
 
 def _expected(prior: float) -> tuple[float, float]:
     """Return the true risk and ``E-[l-] - E+[l-]``, by a large sample of the two score laws."""
     rng = np.random.default_rng(0)
-    pos, neg = torch.tensor(rng.normal(1.0, 1.0, 2_000_000)), torch.tensor(rng.normal(-0.5, 1.5, 2_000_000))
+    pos, neg = (
+        torch.tensor(rng.normal(1.0, 1.0, 2_000_000)),
+        torch.tensor(rng.normal(-0.5, 1.5, 2_000_000)),
+    )
     risk = prior * softplus(-pos).mean() + (1 - prior) * softplus(neg).mean()
     return risk.item(), (softplus(neg).mean() - softplus(pos).mean()).item()
 
@@ -43,7 +57,9 @@ def test_calibrated_unbiased_plain_biased_in_one_sample(prior):
     bias = (prior - shifted) * gap
     assert abs(plain.mean() - true - bias) < 4 * error(plain)
     assert abs(bias) > 10 * error(plain), "the test must be able to see the bias"
-    union = _risk(prior, "os", "batch-union", rng)  # on whole sets the union has the weights of the sets
+    union = _risk(
+        prior, "os", "batch-union", rng
+    )  # on whole sets the union has the weights of the sets
     assert abs(union.mean() - true) < 4 * error(union)
 
 

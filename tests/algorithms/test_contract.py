@@ -10,9 +10,10 @@ from defective import ALSO_BROKEN, DEFECTS, Sound
 from typer.testing import CliRunner
 
 import goldens
-from puarena import algorithms, contract
+from puarena import algorithms
 from puarena.algorithms.core import registry
 from puarena.cli import app
+from puarena.testing import contract
 
 CONFIG = replace(contract.CONFIG, device=goldens.DEVICE)
 
@@ -44,13 +45,17 @@ def test_every_promise_has_a_defect():
 
 
 @pytest.mark.parametrize(
-    "promise, cls, words", [(promise, cls, words) for promise, of in DEFECTS.items() for cls, words in of.items()]
+    "promise, cls, words",
+    [(promise, cls, words) for promise, of in DEFECTS.items() for cls, words in of.items()],
 )
 def test_defects_are_caught_by_the_promise_they_break(promise, cls, words, register):
     name = register(cls)
     with pytest.raises(contract.ContractError, match=words):
         contract.CHECKS[promise](name, CONFIG)
-    others = contract.CHECKS.keys() - {promise, "learns"}  # a defect may well teach nothing, and learning takes time
+    others = contract.CHECKS.keys() - {
+        promise,
+        "learns",
+    }  # a defect may well teach nothing, and learning takes time
     broken = {other for other in others if _breaks(other, name)}
     assert broken == ALSO_BROKEN.get(cls, set())
 
@@ -73,7 +78,7 @@ def test_a_frame_may_see_labels(register):
     contract.CHECKS["ignores hidden labels"](register(frame), CONFIG)
 
 
-# -- the command -----------------------------------------------------------------------------------------------------
+# -- the command ---------------------------------------------------------------------
 
 PLUGIN = """
 from puarena.algorithms import Algorithm, logistic
@@ -90,7 +95,10 @@ class {name}(Algorithm):
 @pytest.fixture
 def quick(monkeypatch):
     """Only the two promises that these tests are about."""
-    few = {name: contract.CHECKS[name] for name in ("survives no positives in u", "ignores hidden labels")}
+    few = {
+        name: contract.CHECKS[name]
+        for name in ("survives no positives in u", "ignores hidden labels")
+    }
     monkeypatch.setattr(contract, "CHECKS", few)
 
 
@@ -126,4 +134,7 @@ def test_check_looks_at_the_calibrated_form_too(tmp_path):
 def test_check_of_a_name_that_has_no_steps():
     result = CliRunner().invoke(app, ["check", "spies"])
     assert result.exit_code == 2
-    assert "'spies' is fitted at once; the contract is about algorithms that are trained by steps" in result.output
+    assert (
+        "'spies' is fitted at once; the contract is about algorithms that are trained by steps"
+        in result.output
+    )

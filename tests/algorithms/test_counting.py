@@ -36,7 +36,9 @@ def test_law_and_posteriors_equal_enumeration(n, scale):
     law, posteriors = enumerated(f)
     torch.testing.assert_close(log_count_law(f), law, rtol=1e-11, atol=1e-11)
     for m in range(n + 1):
-        torch.testing.assert_close(posterior_given_count(f, torch.full((3,), m)), posteriors[m], rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(
+            posterior_given_count(f, torch.full((3,), m)), posteriors[m], rtol=1e-10, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
@@ -50,7 +52,9 @@ def test_posterior_is_the_gradient_of_the_law():
     f = some_logits(4, 20, 3.0).requires_grad_()
     m = torch.tensor([0, 7, 13, 20])
     (gradient,) = torch.autograd.grad(log_count_law(f).gather(1, m[:, None]).sum(), f)
-    torch.testing.assert_close(posterior_given_count(f, m), torch.sigmoid(f) + gradient, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        posterior_given_count(f, m), torch.sigmoid(f) + gradient, rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", [64, 100, 128, 256])
@@ -65,7 +69,9 @@ def test_single_precision_is_accurate(n, scale):
     torch.testing.assert_close(q_single.double(), q, rtol=1e-4, atol=5e-5)
     torch.testing.assert_close(q.sum(-1), m.double(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(q_single.sum(-1), m.float(), rtol=2e-6, atol=2e-5)
-    torch.testing.assert_close(exact.logsumexp(-1), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        exact.logsumexp(-1), torch.zeros(4, dtype=torch.float64), rtol=0, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -75,12 +81,16 @@ def test_extreme_logits_stay_finite(dtype, n):
     signs[1:2], signs[2:] = 40.0, -40.0
     f = signs.to(dtype).requires_grad_()
     law = log_count_law(f)
-    gradients = [torch.autograd.grad(law[:, k].sum(), f, retain_graph=True)[0] for k in range(n + 1)]
+    gradients = [
+        torch.autograd.grad(law[:, k].sum(), f, retain_graph=True)[0] for k in range(n + 1)
+    ]
     assert torch.isfinite(law).all()
     assert torch.isfinite(torch.stack(gradients)).all()
     assert law.detach().max(-1).values.abs().max() < 1e-3
     q = posterior_given_count(f, torch.full((3,), n // 2))
-    torch.testing.assert_close(q.sum(-1), torch.full((3,), n // 2, dtype=dtype), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        q.sum(-1), torch.full((3,), n // 2, dtype=dtype), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_rows_do_not_mix():
@@ -89,17 +99,27 @@ def test_rows_do_not_mix():
     alone = log_count_law(f[2:])
     torch.testing.assert_close(log_count_law(f)[2:], alone, rtol=0, atol=0)
     m = torch.tensor([3, 4, 5])
-    torch.testing.assert_close(posterior_given_count(f, m)[2:], posterior_given_count(f[2:], m[2:]), rtol=0, atol=0)
+    torch.testing.assert_close(
+        posterior_given_count(f, m)[2:], posterior_given_count(f[2:], m[2:]), rtol=0, atol=0
+    )
 
 
 def test_counts_of_a_batch():
     share = torch.tensor([0.58, 0.145, 0.35, 0.45, 0.0, 1.0, 2 / 7], dtype=torch.float64)
     assert count(share, 50).tolist() == [29, 7, 17, 22, 0, 50, 14]
-    assert nearest_count(share, 100).tolist() == [58, 14, 35, 45, 0, 100, 29]  # 14.5 and its like: halves to even
+    assert nearest_count(share, 100).tolist() == [
+        58,
+        14,
+        35,
+        45,
+        0,
+        100,
+        29,
+    ]  # 14.5 and its like: halves to even
     assert nearest_count(share, 10).tolist() == [6, 1, 4, 4, 0, 10, 3]
 
 
-# -- natural breaks --------------------------------------------------------------------------------------------------
+# -- natural breaks ------------------------------------------------------------------
 
 
 def searched(values):

@@ -22,7 +22,9 @@ def logits(stack, dtype, *names):
 def test_upu(dtype):
     for stack in goldens.stacks(goldens.cases("upu")):
         f = logits(stack, dtype, "f_p", "f_u")
-        goldens.check(goldens.build(UPU, stack, goldens.DTYPES[dtype]).objective(**f), f, stack, dtype)
+        goldens.check(
+            goldens.build(UPU, stack, goldens.DTYPES[dtype]).objective(**f), f, stack, dtype
+        )
 
 
 @both
@@ -33,7 +35,13 @@ def test_nnpu(dtype):
         goldens.check(algorithm.objective(**f), f, stack, dtype)
         _, negative = algorithm.risk_parts(**f)
         for row, case in enumerate(stack):
-            goldens.close(negative[row].item(), case["expected_extra"]["negative_part"], case, dtype, "negative part")
+            goldens.close(
+                negative[row].item(),
+                case["expected_extra"]["negative_part"],
+                case,
+                dtype,
+                "negative part",
+            )
 
 
 @both
@@ -44,7 +52,13 @@ def test_nnpu_ga(dtype):
         goldens.check(algorithm.surrogate(**f), f, stack, dtype)
         reported = algorithm.objective(**f)
         for row, case in enumerate(stack):
-            goldens.close(reported[row].item(), case["expected_extra"]["reported_objective"], case, dtype, "reported")
+            goldens.close(
+                reported[row].item(),
+                case["expected_extra"]["reported_objective"],
+                case,
+                dtype,
+                "reported",
+            )
 
 
 CALIBRATED = {
@@ -75,7 +89,9 @@ def test_calibrated_risk_of_a_dataset(dtype):
     found = goldens.cases("calibration", lambda c: c["id"].endswith("-dataset"))
     for stack in goldens.stacks(found):
         for case in stack:
-            case["params"]["rate"] = case["params"]["n_p"] / (case["params"]["n_p"] + case["params"]["n_u"])
+            case["params"]["rate"] = case["params"]["n_p"] / (
+                case["params"]["n_p"] + case["params"]["n_u"]
+            )
         f = logits(stack, dtype, "f_p", "f_u")
         algorithm = goldens.build(UPU, stack, goldens.DTYPES[dtype], calibration="weighted")
         goldens.check(algorithm.objective(**f), f, stack, dtype)
@@ -86,15 +102,24 @@ def test_metrics_and_criteria(dtype):
     names = {"pa": "pa", "pauc": "pauc", "oa": "oa"}
     on = lambda tensor: tensor.to(goldens.DEVICE)  # noqa: E731
     for case in goldens.cases("metrics"):
-        take = {k: on(torch.tensor([v], dtype=goldens.DTYPES[dtype])) for k, v in case["inputs"].items() if "_f" in k}
+        take = {
+            k: on(torch.tensor([v], dtype=goldens.DTYPES[dtype]))
+            for k, v in case["inputs"].items()
+            if "_f" in k
+        }
         label_u = on(torch.tensor([case["inputs"]["val_y_u"]])) > 0
         label = on(torch.tensor([case["inputs"]["test_y"]])) > 0
         expected = case["expected_value"]
         for one_sample, suffix in ((True, "_os"), (False, "_ts")):
             v = metrics.Validation(
-                take["val_f_p"], take["val_f_u"], take["val_f_p"], take["val_f_u"],
-                on(torch.tensor([case["params"]["pi"]], dtype=torch.float64)), on(torch.tensor([one_sample])), label_u,
-            )  # fmt: skip
+                take["val_f_p"],
+                take["val_f_u"],
+                take["val_f_p"],
+                take["val_f_u"],
+                on(torch.tensor([case["params"]["pi"]], dtype=torch.float64)),
+                on(torch.tensor([one_sample])),
+                label_u,
+            )
             got = metrics.evaluate(v)
             for name, key in names.items():
                 want = expected[key if key == "pauc" else key + suffix]
@@ -102,7 +127,9 @@ def test_metrics_and_criteria(dtype):
             released = case.get("released_value") or {}
             for key, want in released.items():
                 if key == "pa" + suffix:
-                    goldens.close(got["val_pa_released"].item(), want, case, dtype, "released " + key)
+                    goldens.close(
+                        got["val_pa_released"].item(), want, case, dtype, "released " + key
+                    )
         got = metrics.test_metrics(take["test_f"], take["test_f"], label)
         assert {f"test_{name}" for name in expected["test"]} == set(got)
         for name, want in expected["test"].items():

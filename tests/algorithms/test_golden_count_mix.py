@@ -48,7 +48,7 @@ def close_rows(actual, expected, stack, dtype, what):
         goldens.close(actual[row].detach().cpu().numpy(), expected(case), case, dtype, what)
 
 
-# -- the law of the count --------------------------------------------------------------------------------------------
+# -- the law of the count ------------------------------------------------------------
 
 
 @both
@@ -61,7 +61,11 @@ def test_count_law(dtype):
         for m in range(f.shape[1] + 1):
             q = posterior_given_count(f, torch.full((len(stack),), m, device=f.device))
             close_rows(
-                q, lambda c, m=m: c["expected_extra"]["posterior_given_count"][m], stack, dtype, f"posterior {m}"
+                q,
+                lambda c, m=m: c["expected_extra"]["posterior_given_count"][m],
+                stack,
+                dtype,
+                f"posterior {m}",
             )
 
 
@@ -77,9 +81,17 @@ def test_count_loss(dtype):
 @both
 def test_count_loss_exact_count(dtype):
     for stack in goldens.stacks(goldens.cases("count_loss")):
-        wanted = [{**c, **{f"expected_{k}": v for k, v in c["expected_extra"]["exact_count"].items()}} for c in stack]
+        wanted = [
+            {**c, **{f"expected_{k}": v for k, v in c["expected_extra"]["exact_count"].items()}}
+            for c in stack
+        ]
         f = logits(stack, dtype, "f_p", "f_u")
-        goldens.check(ready(CountLoss, stack, dtype, form=("exact",) * len(stack)).objective(**f), f, wanted, dtype)
+        goldens.check(
+            ready(CountLoss, stack, dtype, form=("exact",) * len(stack)).objective(**f),
+            f,
+            wanted,
+            dtype,
+        )
         m = nearest_count(goldens.param(stack, "pi", torch.float64), f["f_u"].shape[1])
         assert m.tolist() == [c["expected_m"] for c in wanted]
 
@@ -92,7 +104,13 @@ def test_count_loss_forms_in_one_fleet(dtype):
         forms = ("kl",) * len(stack) + ("exact",) * len(stack)
         value = ready(CountLoss, stack + stack, dtype, form=forms).objective(**f)
         close_rows(value[: len(stack)], lambda c: c["expected_value"], stack, dtype, "kl")
-        close_rows(value[len(stack) :], lambda c: c["expected_extra"]["exact_count"]["value"], stack, dtype, "exact")
+        close_rows(
+            value[len(stack) :],
+            lambda c: c["expected_extra"]["exact_count"]["value"],
+            stack,
+            dtype,
+            "exact",
+        )
 
 
 @both
@@ -110,7 +128,9 @@ def test_glws(dtype):
         algorithm = ready(GLWS, stack, dtype)
         goldens.check(algorithm.objective(**f), f, stack, dtype)
         assert algorithm.m.tolist() == [c["expected_extra"]["m"] for c in stack]
-        close_rows(algorithm.posterior(f["f_u"]), lambda c: c["expected_extra"]["q_u"], stack, dtype, "q")
+        close_rows(
+            algorithm.posterior(f["f_u"]), lambda c: c["expected_extra"]["q_u"], stack, dtype, "q"
+        )
 
 
 @both
@@ -118,11 +138,15 @@ def test_glws_released(dtype):
     for stack in goldens.stacks(goldens.cases("glws", lambda c: "released_value" in c)):
         f = logits(stack, dtype, "f_p", "f_u")
         algorithm = ready(ReleasedGLWS, stack, dtype)
-        goldens.check(algorithm.objective(**f), f, stack, dtype, "released_value", "released_gradient")
-        close_rows(algorithm.posterior(f["f_u"]), lambda c: c["released_q_u"], stack, dtype, "released q")
+        goldens.check(
+            algorithm.objective(**f), f, stack, dtype, "released_value", "released_gradient"
+        )
+        close_rows(
+            algorithm.posterior(f["f_u"]), lambda c: c["released_q_u"], stack, dtype, "released q"
+        )
 
 
-# -- P3MIX -----------------------------------------------------------------------------------------------------------
+# -- P3MIX ----------------------------------------------------------------------
 
 SHARED = {name: name for name in ("gamma", "w_positive", "w_unlabeled", "w_entropy")}
 P3MIX = {"p3mix_e": (P3MixE, {**SHARED, "w_early": "w_elr"}), "p3mix_c": (P3MixC, SHARED)}
@@ -135,7 +159,9 @@ def test_p3mix(dtype, name):
     for stack in goldens.stacks(goldens.cases(name)):
         f = logits(stack, dtype, "f_p", "f_u")
         extra = ["elr_t"] if name == "p3mix_e" else []
-        t_p, t_u, *more = (goldens.inputs(stack, k, DTYPES[dtype], grad=False) for k in ["t_p", "t_u", *extra])
+        t_p, t_u, *more = (
+            goldens.inputs(stack, k, DTYPES[dtype], grad=False) for k in ["t_p", "t_u", *extra]
+        )
         labels = torch.stack([torch.cat([t_p, t_u], -1), *more], -1)
         assert all(c["params"]["prob_clamp"] == 1e-4 for c in stack)
         algorithm = build(cls, stack, dtype, **hyper)
@@ -152,22 +178,28 @@ def test_p3mix_partners(dtype, name):
         expected = [c["expected_extra"] for c in stack]
         assert algorithm.ambiguous(s_u).int().tolist() == [e["ambiguous"] for e in expected]
         if name == "p3mix_c":
-            assert algorithm.corrected(s_u).int().tolist() == [e["corrected_labels"] for e in expected]
+            assert algorithm.corrected(s_u).int().tolist() == [
+                e["corrected_labels"] for e in expected
+            ]
         else:
             assert not algorithm.corrected(s_u).any()
         pools = [(k, v) for e in expected for k, v in e.items() if k.startswith("pool_top")]
         size = int(pools[0][0].removeprefix("pool_top").removesuffix("_by_entropy"))
-        pool = algorithm.pool_of(goldens.inputs(stack, "select_scores_p", DTYPES[dtype], grad=False), size)
+        pool = algorithm.pool_of(
+            goldens.inputs(stack, "select_scores_p", DTYPES[dtype], grad=False), size
+        )
         assert pool.sort(-1).values.tolist() == [v for _, v in pools]
 
 
-# -- Holistic-PU -----------------------------------------------------------------------------------------------------
+# -- Holistic-PU ---------------------------------------------------------------------
 
 
 @both
 @pytest.mark.parametrize("cls", [HolisticPU, ReleasedHolisticPU])
 def test_holistic_phase_1(dtype, cls):
-    for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase1"))):
+    for stack in goldens.stacks(
+        goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase1"))
+    ):
         f = logits(stack, dtype, "f_p_w", "f_p_s", "f_u_w")
         algorithm = build(cls, stack, dtype, smoothing="label_smoothing")
         goldens.check(algorithm.trend_risk(**f), f, stack, dtype)
@@ -176,7 +208,9 @@ def test_holistic_phase_1(dtype, cls):
 @both
 @pytest.mark.parametrize("cls", [HolisticPU, ReleasedHolisticPU])
 def test_holistic_phase_2(dtype, cls):
-    for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase2"))):
+    for stack in goldens.stacks(
+        goldens.cases("holistic_pu", lambda c: c["id"].endswith("-phase2"))
+    ):
         f = logits(stack, dtype, "f_p_w", "f_u_w", "f_u_s")
         pseudo = goldens.inputs(stack, "pseudo", DTYPES[dtype], grad=False)
         algorithm = build(cls, stack, dtype, confidence="confidence")
@@ -186,8 +220,12 @@ def test_holistic_phase_2(dtype, cls):
 
 @both
 def test_holistic_trends_breaks_and_pseudo_labels(dtype):
-    for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: "score_sequences" in c["inputs"])):
-        scores = goldens.inputs(stack, "score_sequences", DTYPES[dtype], grad=False).double()  # [runs, n, records]
+    for stack in goldens.stacks(
+        goldens.cases("holistic_pu", lambda c: "score_sequences" in c["inputs"])
+    ):
+        scores = goldens.inputs(
+            stack, "score_sequences", DTYPES[dtype], grad=False
+        ).double()  # [runs, n, records]
         trend = trend_terms(scores[..., :-1], scores[..., 1:]).mean(-1)
         cut = break_of_trends(trend)
         close_rows(trend, lambda c: c["expected_extra"]["trend"], stack, dtype, "trend")
@@ -208,7 +246,9 @@ class Recorded:
 
 def test_holistic_hooks_give_the_golden_pseudo_labels():
     """The same sequences through the hooks: recorded at the ends of epochs, the last one at the switch."""
-    for stack in goldens.stacks(goldens.cases("holistic_pu", lambda c: "score_sequences" in c["inputs"])):
+    for stack in goldens.stacks(
+        goldens.cases("holistic_pu", lambda c: "score_sequences" in c["inputs"])
+    ):
         scores = goldens.inputs(stack, "score_sequences", torch.float64, grad=False)
         records = scores.shape[-1]
         algorithm = goldens.build(HolisticPU, stack, torch.float64, n_u=scores.shape[1])
@@ -220,10 +260,12 @@ def test_holistic_hooks_give_the_golden_pseudo_labels():
             algorithm.on_epoch(FIRST, epoch, passes)
             algorithm.steps_done += algorithm.setup.epoch
         algorithm.on_phase(MAIN, passes)
-        assert algorithm.pseudo.int().tolist() == [c["expected_extra"]["pseudo_positive"] for c in stack]
+        assert algorithm.pseudo.int().tolist() == [
+            c["expected_extra"]["pseudo_positive"] for c in stack
+        ]
 
 
-# -- schedules -------------------------------------------------------------------------------------------------------
+# -- schedules ----------------------------------------------------------------------
 
 
 def schedule(quantity):
@@ -240,7 +282,9 @@ def test_p3mix_learning_rate(name):
     for case in schedule("P3MIX learning-rate factor"):
         got = []
         for epoch in case["params"]["epochs_completed"]:
-            phase, inside = (algorithm.phases[0], epoch) if epoch < 5 else (algorithm.phases[1], epoch - 5)
+            phase, inside = (
+                (algorithm.phases[0], epoch) if epoch < 5 else (algorithm.phases[1], epoch - 5)
+            )
             got.append(algorithm.schedule(phase, 0, 1, inside)["lr"])
         goldens.close(got, case["expected_value"], case, "float64", case["id"])
 
@@ -278,7 +322,9 @@ def test_epochs_and_records():
             return torch.zeros(1, self.n_u, device=goldens.DEVICE)
 
     for case in schedule("steps per epoch"):
-        for (n_u, batch), want in zip(case["params"]["n_u_and_batch"], case["expected_value"], strict=True):
+        for (n_u, batch), want in zip(
+            case["params"]["n_u_and_batch"], case["expected_value"], strict=True
+        ):
             algorithm = some(HolisticPU)
             algorithm.setup = replace(algorithm.setup, n_u=n_u, batch_u=batch)
             algorithm.a = torch.nn.Identity()

@@ -25,7 +25,9 @@ both = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 def stacks(name, kind=None):
     """Stacks of a golden file's cases, those of one kind only if it is given."""
-    return goldens.stacks(goldens.cases(name, lambda c: kind is None or c["params"]["kind"] == kind))
+    return goldens.stacks(
+        goldens.cases(name, lambda c: kind is None or c["params"]["kind"] == kind)
+    )
 
 
 def logits(stack, dtype, *names):
@@ -49,14 +51,16 @@ def close_rows(actual, key, stack, dtype):
         goldens.close(actual[row].item(), case["expected_extra"][key], case, dtype, key)
 
 
-# -- TEDn ------------------------------------------------------------------------------------------------------------
+# -- TEDn ----------------------------------------------------------------------
 
 
 @both
 @pytest.mark.parametrize("kind", ["bbe", "setting"])
 def test_tedn_estimate(dtype, kind):
     for stack in stacks("tedn", kind):
-        assert {(c["params"]["delta"], c["params"]["gamma"]) for c in stack} == {(0.1, 0.01)}  # the defaults
+        assert {(c["params"]["delta"], c["params"]["gamma"]) for c in stack} == {
+            (0.1, 0.01)
+        }  # the defaults
         found = best_bin(fixed(stack, dtype, "z_p"), fixed(stack, dtype, "z_u"))
         for row, case in enumerate(stack):
             goldens.close(found.share[row].item(), case["expected_value"], case, "float64", "share")
@@ -80,7 +84,9 @@ def test_tedn_kept(dtype):
         assert dropped.tolist() == [c["expected_value"]["n_dropped"] for c in stack]
         keep = TEDn.kept(scores, dropped)
         for row, case in enumerate(stack):
-            assert (keep[row] == 0).nonzero().flatten().tolist() == case["expected_extra"]["dropped_pool_indices"]
+            assert (keep[row] == 0).nonzero().flatten().tolist() == case["expected_extra"][
+                "dropped_pool_indices"
+            ]
 
 
 @both
@@ -90,10 +96,12 @@ def test_tedn_losses(dtype):
         goldens.check(build(TEDn, stack, dtype).warm_up(**f), f, stack, dtype)
     for stack in stacks("tedn", "loss"):
         f = logits(stack, dtype, "f_p", "f_u")
-        goldens.check(build(TEDn, stack, dtype).risk(**f, keep=fixed(stack, dtype, "keep")), f, stack, dtype)
+        goldens.check(
+            build(TEDn, stack, dtype).risk(**f, keep=fixed(stack, dtype, "keep")), f, stack, dtype
+        )
 
 
-# -- PULDA -----------------------------------------------------------------------------------------------------------
+# -- PULDA ----------------------------------------------------------------------
 
 STATE = {"m": "mean_s", "C_P": "mean_two_p", "C_U": "mean_two_u"}
 
@@ -119,7 +127,9 @@ def check_state(algorithm, stack, dtype):
 
 
 @both
-@pytest.mark.parametrize("kind, method", [("label", "label_term"), ("two", "two_way_term"), ("warm", "warm_up")])
+@pytest.mark.parametrize(
+    "kind, method", [("label", "label_term"), ("two", "two_way_term"), ("warm", "warm_up")]
+)
 def test_pulda_terms(dtype, kind, method):
     for stack in stacks("pulda", kind):
         f = logits(stack, dtype, "f_p", "f_u")
@@ -147,17 +157,23 @@ def test_pulda_distance(dtype):
         value = soft_distance(a, b, goldens.param(stack, "beta", DTYPES[dtype]).unsqueeze(-1))
         (slope,) = torch.autograd.grad(value.sum(), a)
         for row, case in enumerate(stack):
-            goldens.close(value[row].detach().cpu().numpy(), case["expected_value"], case, dtype, "distance")
-            goldens.close(slope[row].cpu().numpy(), case["expected_gradient"]["a"], case, dtype, "slope")
+            goldens.close(
+                value[row].detach().cpu().numpy(), case["expected_value"], case, dtype, "distance"
+            )
+            goldens.close(
+                slope[row].cpu().numpy(), case["expected_gradient"]["a"], case, dtype, "slope"
+            )
 
 
-# -- Self-PU ---------------------------------------------------------------------------------------------------------
+# -- Self-PU -------------------------------------------------------------------------
 
 
 def student(stack, dtype, cls=SelfPU):
     first = stack[0]["params"]
     hyper = {"beta": "beta", "gamma": "gamma", "mutual": "alpha", "clean_label": "label"}
-    algorithm = build(cls, stack, dtype, **{name: key for name, key in hyper.items() if key in first})
+    algorithm = build(
+        cls, stack, dtype, **{name: key for name, key in hyper.items() if key in first}
+    )
     algorithm.flags()
     return algorithm
 
@@ -172,7 +188,12 @@ def test_self_pu_noisy(dtype):
     branches = set()
     for stack in stacks("self_pu", "noisy"):
         f, rest = logits(stack, dtype, "f_p", "f_u"), 1 - fixed(stack, dtype, "sel").abs()
-        goldens.check(student(stack, dtype).noisy(f["f_p"].sigmoid(), f["f_u"].sigmoid(), rest), f, stack, dtype)
+        goldens.check(
+            student(stack, dtype).noisy(f["f_p"].sigmoid(), f["f_u"].sigmoid(), rest),
+            f,
+            stack,
+            dtype,
+        )
         branches |= {c["expected_extra"]["branch"] for c in stack}
     assert branches == {"ascent", "descent"}
 
@@ -181,7 +202,9 @@ def test_self_pu_noisy(dtype):
 def test_self_pu_clean(dtype):
     for stack in stacks("self_pu", "clean"):
         f = logits(stack, dtype, "f_u")
-        value = student(stack, dtype).clean(f["f_u"], f["f_u"].sigmoid(), fixed(stack, dtype, "sel"))
+        value = student(stack, dtype).clean(
+            f["f_u"], f["f_u"].sigmoid(), fixed(stack, dtype, "sel")
+        )
         goldens.check(value, f, stack, dtype)
 
 
@@ -196,7 +219,10 @@ def agreed(algorithm, f, rest):
 @both
 def test_self_pu_mutual(dtype):
     for stack in stacks("self_pu", "mutual"):
-        f, rest = logits(stack, dtype, "f_p", "f_u", "g_p", "g_u"), 1 - fixed(stack, dtype, "sel").abs()
+        f, rest = (
+            logits(stack, dtype, "f_p", "f_u", "g_p", "g_u"),
+            1 - fixed(stack, dtype, "sel").abs(),
+        )
         noisy, distance, added = agreed(student(stack, dtype), f, rest)
         goldens.check(noisy + added, f, stack, dtype)  # nothing reaches the other student
         close_rows(distance, "A", stack, dtype)
@@ -225,14 +251,18 @@ def test_self_pu_step(dtype):
         weight = torch.tensor(weight, dtype=DTYPES[dtype], device=goldens.DEVICE)
         later = algorithm.taught(own, other, teacher, n_p, selected, weight)
         taught = [c["params"]["epoch"] >= c["params"]["E1"] for c in stack]
-        value = torch.where(torch.tensor(taught, device=goldens.DEVICE), later, algorithm.paced(own, n_p, selected))
+        value = torch.where(
+            torch.tensor(taught, device=goldens.DEVICE), later, algorithm.paced(own, n_p, selected)
+        )
         goldens.check(value, f, stack, dtype)
         noisy, distance, added = agreed(algorithm, f, 1 - selected.abs())
         close_rows(noisy, "noisy", stack, dtype)
         close_rows(distance, "A", stack, dtype)
         assert (added > 0).int().tolist() == [c["expected_extra"]["gate"] for c in stack]
         pair = torch.stack([own, other]), torch.stack([other, own])  # both students at once
-        at_once = algorithm.taught(*pair, torch.stack([teacher, own]), n_p, torch.stack([selected, selected]), weight)
+        at_once = algorithm.taught(
+            *pair, torch.stack([teacher, own]), n_p, torch.stack([selected, selected]), weight
+        )
         torch.testing.assert_close(at_once[0], later)
 
 
@@ -258,7 +288,9 @@ def test_self_pu_schedules():
         elif what == "teacher_factor":
             found = [SelfPU.stay(k) for k in given["k"]]
         else:
-            teacher, pupil = (torch.nn.Linear(1, 1, bias=False, dtype=torch.float64) for _ in range(2))
+            teacher, pupil = (
+                torch.nn.Linear(1, 1, bias=False, dtype=torch.float64) for _ in range(2)
+            )
             found = []
             torch.nn.init.constant_(teacher.weight, given["start"])
             for k, value in enumerate(given["students"], p["k0"]):
@@ -273,8 +305,11 @@ def test_self_pu_schedules():
 @pytest.mark.parametrize("total, averages", [(20_000, 300), (400, 300), (100, 75)])
 def test_self_pu_teachers_average_as_often_as_the_authors(total, averages):
     """300 snapshots from 25% of training on, the first of which replaces the teacher; their plain mean."""
-    setup = SimpleNamespace(setup=SimpleNamespace(steps=total), consistency_weight=SelfPU.consistency_weight,
-                            stay=SelfPU.stay)  # fmt: skip
+    setup = SimpleNamespace(
+        setup=SimpleNamespace(steps=total),
+        consistency_weight=SelfPU.consistency_weight,
+        stay=SelfPU.stay,
+    )
     steps = total - total // 4
     plans = [SelfPU.schedule(setup, Phase("taught"), step, steps, 0) for step in range(steps)]
     moves = [plan["move"] for plan in plans if plan["move"] > 0]
@@ -283,7 +318,7 @@ def test_self_pu_teachers_average_as_often_as_the_authors(total, averages):
     assert plans[-1]["weight"] == SelfPU.consistency_weight(EPOCHS * (total - 1) // total)
 
 
-# -- ImbPU and PU-AUC ------------------------------------------------------------------------------------------------
+# -- ImbPU and PU-AUC ----------------------------------------------------------------
 
 
 @both
@@ -291,7 +326,13 @@ def test_imb_pu(dtype):
     branches = set()
     for stack in stacks("imb_pu"):
         f = logits(stack, dtype, "f_p", "f_u")
-        names = {"target": "pi_target", "beta": "beta", "gamma": "gamma", "form": "form", "surrogate_loss": "loss"}
+        names = {
+            "target": "pi_target",
+            "beta": "beta",
+            "gamma": "gamma",
+            "form": "form",
+            "surrogate_loss": "loss",
+        }
         algorithm = build(ImbPU, stack, dtype, **names)
         algorithm.prepare()
         parts = algorithm.risk_parts(**f)
@@ -299,7 +340,9 @@ def test_imb_pu(dtype):
         close_rows(parts[1], "negative_part", stack, dtype)
         for row, case in enumerate(stack):
             below = bool(parts[1][row] < -algorithm.beta[row])
-            branch = {"clamp": "clamped", "ga": "ascent"}[case["params"]["form"]] if below else "plain"
+            branch = (
+                {"clamp": "clamped", "ga": "ascent"}[case["params"]["form"]] if below else "plain"
+            )
             assert branch == case["expected_extra"]["branch"]
             branches.add(branch)
     assert branches == {"clamped", "ascent", "plain"}

@@ -115,7 +115,9 @@ def test_pubn_second_stage(dtype):
 def test_pubn_released(dtype):
     for stack in published("pubn", stage("classifier")):
         f = logits(stack, dtype, "f_p", "f_u")
-        algorithm = build(ReleasedPUbN, stack, DTYPES[dtype], n_u=10**6, tau="tau")  # as in practice: U is large
+        algorithm = build(
+            ReleasedPUbN, stack, DTYPES[dtype], n_u=10**6, tau="tau"
+        )  # as in practice: U is large
         check(algorithm.self_weighted_risk(**f), f, stack, dtype, *RELEASED)
 
 
@@ -130,7 +132,12 @@ def vpu_loss(algorithm, f, stack, dtype, mixed=1.0):
 def test_vpu(dtype):
     for stack in stacks(cases("vpu")):
         f = logits(stack, dtype, "f_p", "f_u", "f_mix")
-        check(vpu_loss(build(VPU, stack, DTYPES[dtype], weight="reg_weight"), f, stack, dtype), f, stack, dtype)
+        check(
+            vpu_loss(build(VPU, stack, DTYPES[dtype], weight="reg_weight"), f, stack, dtype),
+            f,
+            stack,
+            dtype,
+        )
 
 
 @both
@@ -140,7 +147,9 @@ def test_vpu_without_a_gradient_through_the_target(dtype):
         f = logits(stack, dtype, "f_p", "f_u", "f_mix")
         algorithm = build(VPU, stack, DTYPES[dtype], weight="reg_weight")
         held = {**f, "f_u": f["f_u"].detach()}
-        loss = vpu_loss(algorithm, held, stack, dtype) - algorithm.variational(f["f_p"], held["f_u"])
+        loss = vpu_loss(algorithm, held, stack, dtype) - algorithm.variational(
+            f["f_p"], held["f_u"]
+        )
         loss = loss + algorithm.variational(f["f_p"], f["f_u"])
         for case in stack:
             case["detached"] = case["expected_extra"]["gradient_with_detached_target"]
@@ -154,7 +163,9 @@ def test_vpu_threshold(dtype):
         cut = VPU.half_of_the_largest(train)
         extras(cut, "threshold", stack, dtype)
         for row, case in enumerate(stack):
-            assert (new[row] >= cut[row]).int().tolist() == case["expected_extra"]["new_predictions"]
+            assert (new[row] >= cut[row]).int().tolist() == case["expected_extra"][
+                "new_predictions"
+            ]
 
 
 @both
@@ -162,7 +173,9 @@ def test_vpu_released(dtype):
     for stack in published("vpu"):
         f = logits(stack, dtype, "f_p", "f_u", "f_mix")
         algorithm = build(ReleasedVPU, stack, DTYPES[dtype], weight="reg_weight")
-        check(vpu_loss(algorithm, f, stack, dtype, mixed=0.5), f, stack, dtype, *RELEASED)  # z1 = f / 2
+        check(
+            vpu_loss(algorithm, f, stack, dtype, mixed=0.5), f, stack, dtype, *RELEASED
+        )  # z1 = f / 2
 
 
 def player(name):
@@ -176,7 +189,9 @@ def test_pan(dtype, cls):
     for stack in published("pan", player("discriminator")):
         d = logits(stack, dtype, "d_p", "d_u")
         algorithm = build(cls, stack, DTYPES[dtype], balance="kl_balance")
-        check(algorithm.discriminator(**d, **fixed(stack, dtype, "c_u")), d, stack, dtype, *RELEASED)
+        check(
+            algorithm.discriminator(**d, **fixed(stack, dtype, "c_u")), d, stack, dtype, *RELEASED
+        )
     for stack in published("pan", player("classifier")):
         c = logits(stack, dtype, "c_u")
         algorithm = build(cls, stack, DTYPES[dtype], balance="kl_balance")
@@ -190,15 +205,24 @@ def test_pan(dtype, cls):
 def test_pan_plain_form(dtype):
     """The option has the plain numbers, also in the company of runs that do not take it."""
     for stack in stacks(cases("pan", player("discriminator"))):
-        both_forms = [{**case, "params": {**case["params"], "form": f}} for case in stack for f in ("hinge", "plain")]
+        both_forms = [
+            {**case, "params": {**case["params"], "form": f}}
+            for case in stack
+            for f in ("hinge", "plain")
+        ]
         d = logits(both_forms, dtype, "d_p", "d_u")
         algorithm = build(PAN, both_forms, DTYPES[dtype], balance="kl_balance", form="form")
         value = algorithm.discriminator(**d, **fixed(both_forms, dtype, "c_u"))
         wanted = [
-            case if case["params"]["form"] == "plain"
-            else {**case, "expected_value": case["released_value"], "expected_gradient": case["released_gradient"]}
+            case
+            if case["params"]["form"] == "plain"
+            else {
+                **case,
+                "expected_value": case["released_value"],
+                "expected_gradient": case["released_gradient"],
+            }
             for case in both_forms
-        ]  # fmt: skip
+        ]
         check(value, d, wanted, dtype)
     for stack in stacks(cases("pan", player("classifier"))):
         plain = [{**case, "params": {**case["params"], "form": "plain"}} for case in stack]
@@ -211,13 +235,21 @@ def test_pan_plain_form(dtype):
 def test_cvir(dtype):
     for stack in stacks(cases("cvir")):
         f = logits(stack, dtype, "f_p", "f_u")
-        check(build(CVIR, stack, DTYPES[dtype]).risk(**f, **fixed(stack, dtype, "keep")), f, stack, dtype)
+        check(
+            build(CVIR, stack, DTYPES[dtype]).risk(**f, **fixed(stack, dtype, "keep")),
+            f,
+            stack,
+            dtype,
+        )
         pool = inputs(stack, "pool_scores", DTYPES[dtype], grad=False)
         n_dropped = count(param(stack, "alpha", torch.float64), pool.shape[1])
         kept = CVIR.kept(pool, n_dropped)
         for row, case in enumerate(stack):
             assert n_dropped[row] == case["expected_extra"]["n_dropped"]
-            assert np.flatnonzero(kept[row].cpu() == 0).tolist() == case["expected_extra"]["dropped_pool_indices"]
+            assert (
+                np.flatnonzero(kept[row].cpu() == 0).tolist()
+                == case["expected_extra"]["dropped_pool_indices"]
+            )
 
 
 @both
@@ -247,14 +279,18 @@ def test_dist_pu_main(dtype):
         y_a, y_b = fixed(stack, dtype, "y_a", "y_b").values()
         lam = param(stack, "mix_lambda", DTYPES[dtype]).unsqueeze(-1)
         algorithm = build(DistPU, stack, DTYPES[dtype], nu="nu_mixup", gamma="gamma_mix_entropy")
-        loss = algorithm.main(**f, target=lam * y_a + (1 - lam) * y_b, mu=param(stack, "mu", DTYPES[dtype]))
+        loss = algorithm.main(
+            **f, target=lam * y_a + (1 - lam) * y_b, mu=param(stack, "mu", DTYPES[dtype])
+        )
         check(loss, f, stack, dtype)
 
 
 def test_dist_pu_entropy_schedule():
     for case in cases("schedules", lambda c: c["params"]["quantity"] == "Dist-PU entropy weight"):
         total = case["params"]["total_epochs"]
-        got = [DistPU.mu.default * DistPU.growth(epoch, total) for epoch in case["params"]["epochs"]]
+        got = [
+            DistPU.mu.default * DistPU.growth(epoch, total) for epoch in case["params"]["epochs"]
+        ]
         close(got, case["expected_value"], case, "float64", "entropy weight")
 
 
@@ -276,7 +312,13 @@ def test_calibrated_minibatch(dtype, name, kind):
     for stack in stacks(found):
         f = logits(stack, dtype, "f_p", "f_u")
         algorithm = build(cls, stack, DTYPES[dtype], calibration=kind)
-        check(getattr(algorithm, method)(**f), f, stack, dtype, *(RELEASED if kind == "batch-union" else ()))
+        check(
+            getattr(algorithm, method)(**f),
+            f,
+            stack,
+            dtype,
+            *(RELEASED if kind == "batch-union" else ()),
+        )
 
 
 @both
@@ -294,7 +336,9 @@ def test_lbe(dtype):
 
 def robust_thresholds(stack, dtype):
     def of(side):
-        numbers = [param(stack, f"{name}_{side}", DTYPES[dtype]) for name in ("alpha", "max", "grow")]
+        numbers = [
+            param(stack, f"{name}_{side}", DTYPES[dtype]) for name in ("alpha", "max", "grow")
+        ]
         return RobustPU.tolerance(*numbers, param(stack, "episode", DTYPES[dtype]))
 
     return of("p"), of("n")
@@ -308,7 +352,9 @@ def test_robust_pu(dtype):
         thr_p, thr_n = robust_thresholds(stack, dtype)
         extras(thr_p, "threshold_p", stack, dtype)
         extras(thr_n, "threshold_n", stack, dtype)
-        w_p, w_u = algorithm.weights(*fixed(stack, dtype, "scored_f_p", "scored_f_u").values(), thr_p, thr_n)
+        w_p, w_u = algorithm.weights(
+            *fixed(stack, dtype, "scored_f_p", "scored_f_u").values(), thr_p, thr_n
+        )
         extras(w_p, "w_p", stack, dtype)
         extras(w_u, "w_u", stack, dtype)
         check(algorithm.weighted_risk(**f, w_p=w_p, w_u=w_u), f, stack, dtype)
@@ -318,7 +364,9 @@ def test_robust_pu(dtype):
 def test_robust_pu_released(dtype):
     for stack in published("robust_pu"):
         f = logits(stack, dtype, "f_p", "f_u")
-        algorithm = build(ReleasedRobustPU, stack, DTYPES[dtype], temper_p="temper_p", temper_n="temper_n")
+        algorithm = build(
+            ReleasedRobustPU, stack, DTYPES[dtype], temper_p="temper_p", temper_n="temper_n"
+        )
         z_p, z_u = (v / 2 for v in fixed(stack, dtype, "scored_f_p", "scored_f_u").values())
         w_p, w_u = algorithm.weights(z_p, z_u, *robust_thresholds(stack, dtype))
         check(algorithm.weighted_risk(**f, w_p=w_p, w_u=w_u), f, stack, dtype, *RELEASED)
@@ -338,7 +386,11 @@ def test_pue(dtype):
 
 def test_every_case_of_these_files_is_looked_at():
     """Cases are selected by stage or player: one with an unknown stage or player would go unnoticed."""
-    stages = {"pubn": {"sigma", "classifier"}, "dist_pu": {"warm-up", "main"}, "pue": {"propensity", "classifier"}}
+    stages = {
+        "pubn": {"sigma", "classifier"},
+        "dist_pu": {"warm-up", "main"},
+        "pue": {"propensity", "classifier"},
+    }
     for name, known in stages.items():
         assert {c["params"]["stage"] for c in cases(name)} == known
     assert {c["params"]["player"] for c in cases("pan")} == {"discriminator", "classifier"}

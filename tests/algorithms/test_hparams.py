@@ -21,7 +21,10 @@ def test_golden(case):
     resnet = configurations.draw(*numbers, ResNet, TAU)
     close(mlp.lr, expected["lr"], case, "float64", "lr")
     assert mlp.lr == resnet.lr
-    assert (mlp.batch_size, resnet.batch_size) == (expected["batch_size_mlp"], expected["batch_size_resnet"])
+    assert (mlp.batch_size, resnet.batch_size) == (
+        expected["batch_size_mlp"],
+        expected["batch_size_resnet"],
+    )
     assert mlp.momentum == expected["momentum"]
     assert mlp.hyper == {"tau": expected["pubn_tau"]}
 
@@ -33,7 +36,10 @@ def test_default_is_the_papers():
 
 
 def test_what_has_no_search_keeps_its_default():
-    hypers = {"beta": Hyper(0.1, "never searched"), "decay": Hyper(1.0, "searched", search=LogUniform(-3, -1))}
+    hypers = {
+        "beta": Hyper(0.1, "never searched"),
+        "decay": Hyper(1.0, "searched", search=LogUniform(-3, -1)),
+    }
     drawn = configurations.draw(4, 0, MLP, hypers).hyper
     assert drawn["beta"] == 0.1
     assert 1e-3 <= drawn["decay"] <= 1e-1

@@ -6,18 +6,25 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, contract, fleet
+from puarena import algorithms, training
 from puarena.algorithms import Setup
-from puarena.fleet import Row
+from puarena.testing import contract
+from puarena.training import Row
 
 
 def made(name, calibration="none", runs=3, rate=0.2):
     prior = torch.tensor([0.3, 0.5, 0.7])[:runs]
     setup = Setup(
-        prior=prior, shifted_prior=(prior - rate) / (1 - rate), rate=torch.full((runs,), rate),
-        one_sample=torch.ones(runs, dtype=torch.bool), n_p=200, n_u=800, batch_p=16, batch_u=16,
+        prior=prior,
+        shifted_prior=(prior - rate) / (1 - rate),
+        rate=torch.full((runs,), rate),
+        one_sample=torch.ones(runs, dtype=torch.bool),
+        n_p=200,
+        n_u=800,
+        batch_p=16,
+        batch_u=16,
         calibration=(calibration,) * runs,
-    )  # fmt: skip
+    )
     return algorithms.get(name).cls(setup)
 
 
@@ -31,7 +38,9 @@ def test_the_negative_part_is_all_data_less_the_positives():
     positive, negative = made("nnpu-ss").risk_parts(f_p, f_u)
     prior, minus = torch.tensor([0.3, 0.5, 0.7]), torch.nn.functional.softplus
     torch.testing.assert_close(positive, prior * minus(-f_p).mean(-1))
-    torch.testing.assert_close(negative, 0.8 * minus(f_u).mean(-1) - (prior - 0.2) * minus(f_p).mean(-1))
+    torch.testing.assert_close(
+        negative, 0.8 * minus(f_u).mean(-1) - (prior - 0.2) * minus(f_p).mean(-1)
+    )
 
 
 def test_the_risk_is_that_of_the_weighted_calibration():
@@ -46,9 +55,14 @@ def test_the_risk_is_that_of_the_weighted_calibration():
 def test_it_trains_as_calibrated_ascent_does(prior):
     x, data, hidden = contract.toy_problem(prior)
     config = replace(contract.CONFIG, steps=80)
-    curves = [fleet.train([Row(name, data, hidden, seed=3, lr=0.03)], config, x) for name in ("nnpu-ss", "nnpu-ga-c")]
+    curves = [
+        training.train([Row(name, data, hidden, seed=3, lr=0.03)], config, x)
+        for name in ("nnpu-ss", "nnpu-ga-c")
+    ]
     for name in ("loss", "test_auc", "val_pa"):
-        np.testing.assert_allclose(curves[0].values[name], curves[1].values[name], rtol=1e-3, atol=2e-3)
+        np.testing.assert_allclose(
+            curves[0].values[name], curves[1].values[name], rtol=1e-3, atol=2e-3
+        )
 
 
 def test_it_is_listed_beside_nnpu():

@@ -6,15 +6,23 @@ import dataclasses
 
 import pytest
 
-from puarena.bench.plan import group, make_plan
-from puarena.bench.spec import Spec
 from puarena.errors import UserError
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.spec import Spec
 
 
 def plan_of(dataset="digits", algorithms=("upu", "upu-c"), **values):
-    problem = {key: values.pop(key) for key in ("cases", "settings", "rates", "priors") if key in values}
+    problem = {
+        key: values.pop(key) for key in ("cases", "settings", "rates", "priors") if key in values
+    }
     defaults = {"splits": 2, "configs": 3, "steps": 20}
-    return make_plan(Spec(problems=[{"dataset": dataset, **problem}], algorithms=algorithms, **{**defaults, **values}))
+    return make_plan(
+        Spec(
+            problems=[{"dataset": dataset, **problem}],
+            algorithms=algorithms,
+            **{**defaults, **values},
+        )
+    )
 
 
 def test_counts():
@@ -28,8 +36,12 @@ def test_counts():
 def test_identity_holds_what_changes_numbers_and_nothing_else():
     ids = plan_of().run_ids
     assert ids == plan_of(title="another title", description="words", name="x").run_ids
-    assert ids == plan_of(priors=[0.5]).run_ids == plan_of(priors=[None, 0.5]).run_ids  # the default, by its number
-    assert ids[0] in plan_of(splits=1, configs=1).run_ids  # how many others there are does not matter
+    assert (
+        ids == plan_of(priors=[0.5]).run_ids == plan_of(priors=[None, 0.5]).run_ids
+    )  # the default, by its number
+    assert (
+        ids[0] in plan_of(splits=1, configs=1).run_ids
+    )  # how many others there are does not matter
     for change in (
         {"steps": 30},
         {"record_every": 10},
@@ -48,7 +60,9 @@ def test_identity_holds_what_changes_numbers_and_nothing_else():
 
 
 def test_looking_closer_does_not_change_the_training():
-    assert [run.seed for run in plan_of().runs] == [run.seed for run in plan_of(steps=50, record_every=5).runs]
+    assert [run.seed for run in plan_of().runs] == [
+        run.seed for run in plan_of(steps=50, record_every=5).runs
+    ]
 
 
 def test_identities_are_the_same_tomorrow():
@@ -56,7 +70,9 @@ def test_identities_are_the_same_tomorrow():
     plan = plan_of()
     assert (plan.runs[0].run_id, plan.runs[0].seed) == ("f741153608890410", 7030809277652917679)
     assert plan.spec.hash() == "810710a5d17dc0f0"
-    assert plan_of(draws="shared").spec.hash() == "12aa207c20592845"  # the definition's draws until 0.1.0
+    assert (
+        plan_of(draws="shared").spec.hash() == "12aa207c20592845"
+    )  # the definition's draws until 0.1.0
 
 
 def test_shared_and_per_split_draws():
@@ -97,7 +113,9 @@ def test_fleets_hold_what_has_equal_shapes():
         assert {run.algorithm for run in fleet.runs} == {"upu", "upu-c"}
         assert {run.problem.case for run in fleet.runs} == {1, 2}
         assert len({run.batch_size for run in fleet.runs}) == 1
-    assert [fleet.fleet_id for fleet in fleets] == [fleet.fleet_id for fleet in group(plan.runs, 64)]
+    assert [fleet.fleet_id for fleet in fleets] == [
+        fleet.fleet_id for fleet in group(plan.runs, 64)
+    ]
     assert sum(fleet.steps for fleet in fleets) == 20 * len(plan.runs)
 
 

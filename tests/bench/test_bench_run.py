@@ -16,18 +16,18 @@ import pytest
 import torch
 
 import puarena
-from puarena import fleet
-from puarena.bench import executors
-from puarena.bench.device import choose_device
-from puarena.bench.executors.processes import available_cores, side_by_side
-from puarena.bench.executors.streams import Streams
-from puarena.bench.plan import group, make_plan
-from puarena.bench.progress import Lines, Progress
-from puarena.bench.spec import Spec
-from puarena.bench.status import standing
+from puarena import training
 from puarena.errors import UserError
+from puarena.experiments import executors
+from puarena.experiments.device import choose_device
+from puarena.experiments.executors.processes import available_cores, side_by_side
+from puarena.experiments.executors.streams import Streams
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.progress import Lines, Progress
+from puarena.experiments.spec import Spec
+from puarena.experiments.status import standing
 from puarena.metrics import CRITERIA, METRICS
-from puarena.store import COLUMNS, open_store
+from puarena.results import COLUMNS, open_store
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -61,7 +61,7 @@ def breaking(error: BaseException, at: int):
         calls.append(1)
         if len(calls) == at:
             raise error
-        return fleet.engine.Fleet(*args, **kwargs)
+        return training.engine.Fleet(*args, **kwargs)
 
     return make
 
@@ -88,7 +88,12 @@ def test_rows_of_the_store(tmp_path):
     assert facts["base"].to_dict() == {"upu": "upu", "upu-c": "upu", "pn-naive": "pn-naive"}
     assert facts["calibrated"].to_dict() == {"upu": False, "upu-c": True, "pn-naive": False}
     assert facts["frame"].to_dict() == {"upu": False, "upu-c": False, "pn-naive": True}
-    for name, value in {"profile": "definition", "variant": "", "supervised": False, "labelling": "scar"}.items():
+    for name, value in {
+        "profile": "definition",
+        "variant": "",
+        "supervised": False,
+        "labeling": "scar",
+    }.items():
         assert set(frame[name]) == {value}
     assert (set(frame["prior_source"]), set(frame["prior_used"])) == ({"true"}, {0.5})
     assert set(frame["precision"]) == {"float32"}
@@ -100,7 +105,7 @@ def test_rows_of_the_store(tmp_path):
 def test_interrupted_and_resumed(tmp_path, monkeypatch):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     puarena.run(SPEC, out=whole, device="cpu")
-    monkeypatch.setattr(fleet, "Fleet", breaking(KeyboardInterrupt(), at=2))
+    monkeypatch.setattr(training, "Fleet", breaking(KeyboardInterrupt(), at=2))
     with pytest.raises(KeyboardInterrupt):
         puarena.run(SPEC, out=broken, device="cpu")
     monkeypatch.undo()
@@ -114,7 +119,10 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     assert (outcome.stored, outcome.computed) == (len(done), 12 - len(done))
     assert all(shard.stat().st_mtime_ns == time for shard, time in before.items())
     a, b = (
-        puarena.load(path).df().sort_values(["run", "step"]).reset_index(drop=True)[["run", "step", "test_auc"]]
+        puarena.load(path)
+        .df()
+        .sort_values(["run", "step"])
+        .reset_index(drop=True)[["run", "step", "test_auc"]]
         for path in (whole, broken)
     )
     assert a["run"].equals(b["run"])
@@ -126,7 +134,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
 
 
 def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet, "Fleet", breaking(RuntimeError("boom\nand more"), at=1))
+    monkeypatch.setattr(training, "Fleet", breaking(RuntimeError("boom\nand more"), at=1))
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu")
     monkeypatch.undo()
     assert len(outcome.failures) == 1
@@ -134,13 +142,25 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
     store = open_store(tmp_path)
-    assert standing(store).counts == {"planned": 12, "done": 12 - lost, "diverged": 0, "failed": lost, "missing": 0}
+    assert standing(store).counts == {
+        "planned": 12,
+        "done": 12 - lost,
+        "diverged": 0,
+        "failed": lost,
+        "missing": 0,
+    }
     (note,) = store.failures()
-    assert (note["exception"], note["attempt"], note["message"]) == ("RuntimeError", 1, "boom and more")
+    assert (note["exception"], note["attempt"], note["message"]) == (
+        "RuntimeError",
+        1,
+        "boom and more",
+    )
     assert note["place"].startswith("test_bench_run.py, line")
     assert note["machine"]
     assert note["seconds"] >= 0
-    assert puarena.run(SPEC, out=tmp_path, device="cpu").failed_before == lost  # not again by itself
+    assert (
+        puarena.run(SPEC, out=tmp_path, device="cpu").failed_before == lost
+    )  # not again by itself
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", retry_failed=True)
     assert (outcome.computed, outcome.failures) == (lost, [])
     assert standing(store).counts["done"] == 12
@@ -152,10 +172,10 @@ def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
 
     def make(rows, *args, **kwargs):
         calls.append(len(rows))
-        return fleet.engine.Fleet(rows, *args, **kwargs)
+        return training.engine.Fleet(rows, *args, **kwargs)
 
-    monkeypatch.setattr(fleet, "Fleet", make)
-    monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
+    monkeypatch.setattr(training, "Fleet", make)
+    monkeypatch.setattr(training, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     puarena.run(SPEC, out=tmp_path, device="cpu")
     assert sum(calls) == 12
     assert len(calls) > len(open_store(tmp_path).shards())
@@ -189,7 +209,10 @@ def test_a_users_table_from_yaml(tmp_path):
     rng = np.random.default_rng(0)
     label = rng.random(600) < 0.4
     x = rng.normal(size=(600, 3)) + 2 * label[:, None]
-    lines = ["a,b,c,y", *(f"{p},{q},{r},{int(s)}" for (p, q, r), s in zip(x.round(4), label, strict=True))]
+    lines = [
+        "a,b,c,y",
+        *(f"{p},{q},{r},{int(s)}" for (p, q, r), s in zip(x.round(4), label, strict=True)),
+    ]
     (tmp_path / "table.csv").write_text("\n".join(lines))
     (tmp_path / "own.yaml").write_text("file: table.csv\nlabel: y\npositive: [1]\n")
     (tmp_path / "spec.yaml").write_text(
@@ -232,7 +255,10 @@ def test_worker_processes_give_the_numbers_of_one_process(tmp_path):
     assert watch.steps_done == watch.steps == 8 * 20
     columns = ["run", "step", "test_auc", "val_pa", "loss"]
     one, two = (
-        puarena.load(tmp_path / name).df().sort_values(["run", "step"]).reset_index(drop=True)[columns]
+        puarena.load(tmp_path / name)
+        .df()
+        .sort_values(["run", "step"])
+        .reset_index(drop=True)[columns]
         for name in ("one", "two")
     )
     assert one[["run", "step"]].equals(two[["run", "step"]])
@@ -240,17 +266,23 @@ def test_worker_processes_give_the_numbers_of_one_process(tmp_path):
 
 
 def test_a_failure_in_a_worker_process_is_noted(tmp_path):
-    (tmp_path / "mine.py").write_text(PLUGIN.format(breaks="f_p.shape[-1] != 16"))  # not in the quick check
+    (tmp_path / "mine.py").write_text(
+        PLUGIN.format(breaks="f_p.shape[-1] != 16")
+    )  # not in the quick check
     spec = SPEC.override(algorithms=["upu", "mine"], plugins=[str(tmp_path / "mine.py")])
     outcome = puarena.run(spec, out=tmp_path / "out", device="cpu", workers=2)
-    assert {f.reason.split(" (")[0] for f in outcome.failures} == {"RuntimeError: broken on purpose"}
+    assert {f.reason.split(" (")[0] for f in outcome.failures} == {
+        "RuntimeError: broken on purpose"
+    }
     assert standing(open_store(tmp_path / "out")).counts["done"] == 4
 
 
 def test_the_process_that_only_passes_news_on_is_light():
-    code = "import sys, puarena.bench.executors.orphan; sys.exit('torch' in sys.modules)"
+    code = "import sys, puarena.experiments.executors.orphan; sys.exit('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )
 
 
 def test_an_executor_is_chosen():
@@ -260,14 +292,20 @@ def test_an_executor_is_chosen():
     assert executors.choose("cpu", 3, small).name == "processes"
     assert executors.choose("cpu", 3, small[:1]).name == "inline"
     assert executors.choose("cpu", 3, []).name == "inline"
-    assert executors.choose("cpu", None, large).name == ("processes" if available_cores() > 1 else "inline")
+    assert executors.choose("cpu", None, large).name == (
+        "processes" if available_cores() > 1 else "inline"
+    )
     assert executors.choose("cuda", None, small).name == "streams"
     assert executors.choose("cpu", None, small, "processes").name == "processes"
     with pytest.raises(UserError, match="unknown executor for the device cpu 'streams'"):
         executors.choose("cpu", None, small, "streams")
     with pytest.raises(UserError, match="workers is 0"):
         executors.choose("cpu", 0, small)
-    assert (side_by_side(None, small), side_by_side(3, small), side_by_side(9, small)) == (1, 3, len(small))
+    assert (side_by_side(None, small), side_by_side(3, small), side_by_side(9, small)) == (
+        1,
+        3,
+        len(small),
+    )
     assert side_by_side(None, large) == min(available_cores(), len(large))
 
 
@@ -280,7 +318,7 @@ def test_durations_of_executors():
 
 
 EXECUTOR = """
-from puarena.bench.executors.inline import Inline
+from puarena.experiments.executors.inline import Inline
 
 class Backwards(Inline):
     name = "backwards"
@@ -295,7 +333,9 @@ def test_an_executor_is_one_file(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "__path__", [*executors.__path__, str(tmp_path)])
     forwards, backwards = Watch(), Watch()
     puarena.run(SPEC, out=tmp_path / "a", device="cpu", progress=forwards)
-    outcome = puarena.run(SPEC, out=tmp_path / "b", device="cpu", progress=backwards, engine="backwards")
+    outcome = puarena.run(
+        SPEC, out=tmp_path / "b", device="cpu", progress=backwards, engine="backwards"
+    )
     assert (outcome.computed, outcome.failures) == (12, [])
     assert len(forwards.seen) > 1
     assert backwards.seen == forwards.seen[::-1]
@@ -349,7 +389,9 @@ def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once)
     failed = [run.run_id for each in ended if each.error for run in each.fleet.runs]
     assert {str(each.error) for each in ended if each.error} == {"boom"}
     assert sorted([*stored, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
-    assert sorted(run.run_id for each in ended for run in each.fleet.runs) == sorted(make_plan(SPEC).run_ids)
+    assert sorted(run.run_id for each in ended for run in each.fleet.runs) == sorted(
+        make_plan(SPEC).run_ids
+    )
     assert failed
     assert all(len(each.fleet.runs) <= 2 for each in ended)
     assert len(news) == len(tried)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from puarena.bench import suites
-from puarena.bench.spec import Spec
 from puarena.errors import UserError
-from puarena.store.identity import file_digest
+from puarena.experiments import suites
+from puarena.experiments.spec import Spec
+from puarena.results.identity import file_digest
 
 SMALL = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}
 
@@ -22,7 +22,10 @@ def small(**values) -> Spec:
         ({"algoritms": ["nnpu"]}, ["'algoritms'", "did you mean 'algorithms'"]),
         ({"problems": [{"dataset": "digits", "rate": 0.3}]}, ["'rate'", "did you mean 'rates'"]),
         ({"problems": [{"dataset": "digits", "rates": [1.5]}]}, ["positive rate", "1.5"]),
-        ({"problems": [{"dataset": "digits", "priors": [0.3, 1]}]}, ["class prior", "between 0 and 1"]),
+        (
+            {"problems": [{"dataset": "digits", "priors": [0.3, 1]}]},
+            ["class prior", "between 0 and 1"],
+        ),
         ({"problems": [{"dataset": "digits", "priors": 0}]}, ["class prior"]),
         (
             {"problems": [{"dataset": "digits", "settings": ["one_sample"]}]},
@@ -84,16 +87,29 @@ def test_yaml_and_what_lies_beside_it(tmp_path):
     spec = Spec.load(file)
     assert (spec.name, spec.algorithms, spec.steps) == ("mine", ("nnpu",), 50)
     assert spec.plugins == (str(tmp_path / "method.py"),)
-    assert [problem.dataset for problem in spec.problems] == ["digits", str(tmp_path / "own/table.yaml")]
+    assert [problem.dataset for problem in spec.problems] == [
+        "digits",
+        str(tmp_path / "own/table.yaml"),
+    ]
     assert spec.problems[0].rates == (0.2,)
 
 
 def test_filters_replace_what_the_spec_has_not():
     spec = suites.get("tabular").override(
-        datasets=["digits"], priors=[0.3], settings=["ts"], cases=[2], algorithms=["upu"], splits=1, steps=None
+        datasets=["digits"],
+        priors=[0.3],
+        settings=["ts"],
+        cases=[2],
+        algorithms=["upu"],
+        splits=1,
+        steps=None,
     )
     assert [problem.dataset for problem in spec.problems] == ["digits"]
-    assert (spec.problems[0].priors, spec.problems[0].settings, spec.problems[0].cases) == ((0.3,), ("ts",), (2,))
+    assert (spec.problems[0].priors, spec.problems[0].settings, spec.problems[0].cases) == (
+        (0.3,),
+        ("ts",),
+        (2,),
+    )
     assert (spec.algorithms, spec.splits, spec.configs, spec.steps) == (("upu",), 1, 10, 20_000)
     with pytest.raises(UserError, match="class prior"):
         spec.override(priors=[1.0])
@@ -153,7 +169,11 @@ def test_suites_say_what_they_are():
 def test_what_a_plugin_imports_is_part_of_the_spec(tmp_path):
     from puarena import plugins
 
-    plugin, helper, deeper = tmp_path / "mine.py", tmp_path / "helper.py", tmp_path / "tools" / "__init__.py"
+    plugin, helper, deeper = (
+        tmp_path / "mine.py",
+        tmp_path / "helper.py",
+        tmp_path / "tools" / "__init__.py",
+    )
     plugin.write_text("import helper\nimport os\nraise SystemExit('never run for this')")
     alone = plugins.digest_of(plugin)
     assert alone == file_digest(plugin)

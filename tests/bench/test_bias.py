@@ -8,13 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from puarena import report
-from puarena.bench import run as bench
-from puarena.bench import suites
-from puarena.bench.bias_toy import directions, thresholds
-from puarena.bench.plan import group, make_plan
-from puarena.bench.spec import Spec
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.experiments import run as bench
+from puarena.experiments import suites
+from puarena.experiments.bias_toy import directions, thresholds
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.spec import Spec
 from puarena.report.bias import verdicts
 from puarena.report.drawing import draw
 from puarena.report.evidence import evidence
@@ -22,12 +22,20 @@ from puarena.report.figures import figures
 
 SPEC = {
     "problems": [
-        {"dataset": "digits", "rates": 0.2, "labelling": ["scar", "class(strength=1)", "class(strength=3)", "lbe-b"]}
+        {
+            "dataset": "digits",
+            "rates": 0.2,
+            "labeling": ["scar", "class(strength=1)", "class(strength=3)", "lbe-b"],
+        }
     ],
     "algorithms": ["pn-naive", "nnpu-c", "sar-oracle", "sar-em-lr"],
-    "splits": 2, "configs": 1, "steps": 60, "warmup": 10, "record_every": 20,
+    "splits": 2,
+    "configs": 1,
+    "steps": 60,
+    "warmup": 10,
+    "record_every": 20,
     "hyper": {"*": {"lr": 0.03, "batch_size": 64}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def folder(tmp_path_factory):
     return out
 
 
-def test_ways_of_labelling_share_a_fleet():
+def test_ways_of_labeling_share_a_fleet():
     runs = make_plan(Spec(**SPEC)).runs
     fleets = group(runs)
     assert len(fleets) == len(SPEC["algorithms"])
@@ -48,18 +56,20 @@ def test_ways_of_labelling_share_a_fleet():
 def test_columns_of_the_store(folder):
     frame = report.load(folder).df()
     ways = {"scar", "class(strength=1)", "class(strength=3)", "boundary(delta=0,power=10)"}
-    assert set(frame["labelling"]) == ways
+    assert set(frame["labeling"]) == ways
     assert frame["val_pa_ipw"].notna().all()
-    biased = frame[frame["labelling"] != "scar"]
-    assert frame[frame["labelling"] == "scar"]["val_label_strength"].isna().all()
+    biased = frame[frame["labeling"] != "scar"]
+    assert frame[frame["labeling"] == "scar"]["val_label_strength"].isna().all()
     assert (biased["val_posterior_auc"] > 0.9).all()
-    assert (biased[biased["labelling"].str.startswith("boundary")]["val_label_strength"] < -0.3).all()
-    scar = frame[frame["labelling"] == "scar"]
+    assert (
+        biased[biased["labeling"].str.startswith("boundary")]["val_label_strength"] < -0.3
+    ).all()
+    scar = frame[frame["labeling"] == "scar"]
     assert (scar["val_pa_ipw"] - scar["val_pa"]).abs().max() < 1e-6
 
 
 def test_tables_say_that_pa_is_biased(folder):
-    tables = {item.labelling: item for item in report.table(folder)}
+    tables = {item.labeling: item for item in report.table(folder)}
     assert "PA is biased here" not in tables["scar"].caption()
     caption = tables["class(strength=3)"].caption()
     assert "PA is biased here" in caption
@@ -72,7 +82,12 @@ def test_the_figure_and_the_page(folder, tmp_path):
     (drawing,) = list(draw(figure, evidence(folder, metrics=["accuracy"])))
     values = next(iter(drawing.chart.to_dict()["datasets"].values()))
     points = {(v["panel"], v["strength"], v["criterion"]) for v in values}
-    assert {("class", 0, "PA"), ("class", 1, "PAUC"), ("class", 3, "OA"), ("boundary", 10, "PA-IPW")} <= points
+    assert {
+        ("class", 0, "PA"),
+        ("class", 1, "PAUC"),
+        ("class", 3, "OA"),
+        ("boundary", 10, "PA-IPW"),
+    } <= points
     report.write_page(folder, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Labels that are not given at random" in page
@@ -82,54 +97,78 @@ def test_the_figure_and_the_page(folder, tmp_path):
 
 
 def test_a_page_without_biased_labels_does_not_speak_of_them(tmp_path):
-    spec = Spec(**{**SPEC, "problems": [{"dataset": "digits"}], "algorithms": ["pn-naive"], "steps": 5})
+    spec = Spec(
+        **{**SPEC, "problems": [{"dataset": "digits"}], "algorithms": ["pn-naive"], "steps": 5}
+    )
     bench.run(spec, tmp_path / "out", device="cpu", workers=1)
     report.write_page(tmp_path / "out", tmp_path / "page.html")
     assert "Labels that are not given at random</h2>" not in (tmp_path / "page.html").read_text()
     (figure,) = [figure for figure in figures() if figure.name == "bias"]
     (drawing,) = draw(figure, evidence(tmp_path / "out", metrics=["accuracy"]))
-    assert "needs a way of labelling at two strengths" in drawing.reason
+    assert "needs a way of labeling at two strengths" in drawing.reason
 
 
 def test_suites():
     demo, whole = make_plan(suites.get("bias-demo")), make_plan(suites.get("bias-tabular"))
-    ways = {run.problem.labelling.partition("(")[0] for run in demo.runs}
+    ways = {run.problem.labeling.partition("(")[0] for run in demo.runs}
     assert ways == {"scar", "posterior", "boundary", "feature", "class", "property"}
     by_dataset = {}
     for run in whole.runs:
-        by_dataset.setdefault(run.problem.dataset, set()).add(run.problem.labelling)
-    assert {name: len(found) for name, found in by_dataset.items()} == {"letter": 13, "usps": 14, "digits": 14}
-    assert {"sar-oracle", "sar-em", "ntc-tmi", "lbe", "pusb", "pue"} <= {run.algorithm for run in whole.runs}
+        by_dataset.setdefault(run.problem.dataset, set()).add(run.problem.labeling)
+    assert {name: len(found) for name, found in by_dataset.items()} == {
+        "letter": 13,
+        "usps": 14,
+        "digits": 14,
+    }
+    assert {"sar-oracle", "sar-em", "ntc-tmi", "lbe", "pusb", "pue"} <= {
+        run.algorithm for run in whole.runs
+    }
 
 
 def test_command_line():
     run = CliRunner().invoke
     lists = run(app, ["bias", "list"])
     assert "sar-pu" in lists.output
-    shown = run(app, ["bias", "show", "digits", "--labelling", "class(strength=2)", "--rate", "0.1", "--json"])
-    assert json.loads(shown.output)["labelling"] == "class(strength=2)"
-    assert "labels by class: 1 " in run(app, ["bias", "show", "digits", "--labelling", "class"]).output
-    assert "at random" in run(app, ["bias", "show", "digits", "--labelling", "class(strength=0)"]).output
-    bad = run(app, ["bias", "show", "digits", "--labelling", "feature(feature=99)"])
+    shown = run(
+        app,
+        ["bias", "show", "digits", "--labeling", "class(strength=2)", "--rate", "0.1", "--json"],
+    )
+    assert json.loads(shown.output)["labeling"] == "class(strength=2)"
+    assert (
+        "labels by class: 1 " in run(app, ["bias", "show", "digits", "--labeling", "class"]).output
+    )
+    assert (
+        "at random"
+        in run(app, ["bias", "show", "digits", "--labeling", "class(strength=0)"]).output
+    )
+    bad = run(app, ["bias", "show", "digits", "--labeling", "feature(feature=99)"])
     assert bad.exit_code == 2
     assert "there are 64 columns" in bad.stderr
-    options = ["--labelling", "posterior(power=10,strength=2),scar", "--algorithms", "nnpu", "--json"]
+    options = [
+        "--labeling",
+        "posterior(power=10,strength=2),scar",
+        "--algorithms",
+        "nnpu",
+        "--json",
+    ]
     plan = run(app, ["plan", "demo", *options])
     assert json.loads(plan.output.splitlines()[-1])["runs"] == 2 * 2 * 3
 
 
 def test_the_toy_shows_what_is_lost_and_recovered():
-    rows = {row["labelling"]: row for row in thresholds(20_000, (0.5,), ("scar", "lbe-b", "pusb"))}
+    rows = {row["labeling"]: row for row in thresholds(20_000, (0.5,), ("scar", "lbe-b", "pusb"))}
     assert rows["scar"]["pa"] == pytest.approx(rows["scar"]["best"], abs=0.01)
     assert rows["lbe-b"]["pa"] < 0.80
     assert rows["lbe-b"]["pa-ipw"] == pytest.approx(rows["lbe-b"]["best"], abs=0.01)
-    turned = {row["labelling"]: row for row in directions(4_000, ("scar", "feature(feature=1,strength=3)"))}
+    turned = {
+        row["labeling"]: row for row in directions(4_000, ("scar", "feature(feature=1,strength=3)"))
+    }
     assert abs(turned["scar"]["angle"]) < 12
     assert turned["feature(feature=1,strength=3)"]["angle"] > 40
 
 
 def test_verdicts(folder):
-    table = verdicts(folder, criterion="oa").set_index(["labelling", "method"])
+    table = verdicts(folder, criterion="oa").set_index(["labeling", "method"])
     assert (table.loc[(slice(None), "pn-naive"), "gain"] == 0).all()
     assert table.loc[("class", "nnpu-c"), "n"] == 4  # two strengths, two splits
     assert table.loc[("scar", "nnpu-c"), "fall"] == 0

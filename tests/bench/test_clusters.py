@@ -21,17 +21,17 @@ import pandas as pd
 import pytest
 
 import puarena
-from puarena.bench.device import choose_device
-from puarena.bench.executors import ray as ray_engine
-from puarena.bench.executors import slurm
-from puarena.bench.executors.base import How
-from puarena.bench.failures import Broken, Trouble
-from puarena.bench.plan import FleetSpec, group, make_plan
-from puarena.bench.progress import Progress
-from puarena.bench.spec import Spec
-from puarena.bench.stop import Stop, Stopped
 from puarena.errors import UserError
-from puarena.store import open_store
+from puarena.experiments.device import choose_device
+from puarena.experiments.executors import ray as ray_engine
+from puarena.experiments.executors import slurm
+from puarena.experiments.executors.base import How
+from puarena.experiments.failures import Broken, Trouble
+from puarena.experiments.plan import FleetSpec, group, make_plan
+from puarena.experiments.progress import Progress
+from puarena.experiments.spec import Spec
+from puarena.experiments.stop import Stop, Stopped
+from puarena.results import open_store
 from stand_still import LIMIT
 
 SPEC = Spec(
@@ -113,7 +113,9 @@ def whole(tmp_path_factory) -> pd.DataFrame:
 @pytest.fixture
 def importable(monkeypatch) -> None:
     """For processes that others start."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(puarena.__file__).parents[1]), *sys.path]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(puarena.__file__).parents[1]), *sys.path])
+    )
 
 
 def test_a_driver_without_a_gpu_sends_work_to_machines_that_have_one(tmp_path, monkeypatch):
@@ -151,7 +153,12 @@ def test_a_slurm_job_at_its_time_limit_goes_on_from_its_last_state(tmp_path, loc
     puarena.run(spec, tmp_path / "whole", device="cpu", workers=1)
     (tmp_path / "epochs").unlink()
     (tmp_path / "wait").touch()
-    how: dict[str, Any] = {"device": "cpu", "workers": 1, "engine": "slurm", "checkpoint_every": 1000}
+    how: dict[str, Any] = {
+        "device": "cpu",
+        "workers": 1,
+        "engine": "slurm",
+        "checkpoint_every": 1000,
+    }
     driver = threading.Thread(target=lambda: outcomes.append(puarena.run(spec, out, **how)))
     driver.start()
     limit = time.monotonic() + LIMIT
@@ -165,7 +172,9 @@ def test_a_slurm_job_at_its_time_limit_goes_on_from_its_last_state(tmp_path, loc
     driver.join(LIMIT)
     assert outcomes[0].failures == []
     assert any("Requeued job" in file.read_text() for file in (out / "slurm").rglob("*_log.*"))
-    epochs = [tuple(map(int, line.split())) for line in (tmp_path / "epochs").read_text().splitlines()]
+    epochs = [
+        tuple(map(int, line.split())) for line in (tmp_path / "epochs").read_text().splitlines()
+    ]
     later = [epoch for process, epoch in epochs if process != first]
     assert later, "a second process went on"
     assert later[0] > 2, "where the first one was"
@@ -178,7 +187,12 @@ def test_slurm_parameters_and_shares():
     assert all(set(each) == set(fleets) for each in lists)
     assert len({each[0] for each in lists}) == 3
     how = How(slurm_partition="gpu", slurm_time=7200, slurm=("account=me",), cpus_per_fleet=4)
-    wanted = {"slurm_partition": "gpu", "slurm_account": "me", "timeout_min": 120, "cpus_per_task": 4}
+    wanted = {
+        "slurm_partition": "gpu",
+        "slurm_account": "me",
+        "timeout_min": 120,
+        "cpus_per_task": 4,
+    }
     assert slurm.parameters(how, "cpu") == wanted
     assert slurm.parameters(how, "cuda") == wanted | {"gpus_per_node": 1}
     assert slurm.parameters(How(), "cpu")["timeout_min"] == slurm.TIME
@@ -214,7 +228,9 @@ class StandIn:
     """Ray in one process: ``behave`` says what happens when an actor is given a fleet."""
 
     exceptions = SimpleNamespace(
-        RayError=LostError, RayTaskError=type("Task", (LostError,), {}), OutOfMemoryError=TooLargeError
+        RayError=LostError,
+        RayTaskError=type("Task", (LostError,), {}),
+        OutOfMemoryError=TooLargeError,
     )
 
     def __init__(self, behave: Callable[[FleetSpec], Iterator[Any]], cores: int = 2) -> None:
@@ -234,7 +250,9 @@ class StandIn:
 
         options = SimpleNamespace(remote=train)
         stop = SimpleNamespace(remote=lambda: None)
-        self.actors.append(SimpleNamespace(train=SimpleNamespace(options=lambda **_: options), stop=stop))
+        self.actors.append(
+            SimpleNamespace(train=SimpleNamespace(options=lambda **_: options), stop=stop)
+        )
         return self.actors[-1]
 
     def put(self, value: Any) -> Any:
@@ -255,7 +273,9 @@ class StandIn:
         self.killed.append(actor)
 
 
-def crew_of(behave: Callable[[FleetSpec], Iterator[Any]], how: How | None = None, **more: Any) -> ray_engine.Crew:
+def crew_of(
+    behave: Callable[[FleetSpec], Iterator[Any]], how: How | None = None, **more: Any
+) -> ray_engine.Crew:
     job: Any = SimpleNamespace(device="cpu")
     return ray_engine.Crew(StandIn(behave, **more), how or How(), job, None)
 
@@ -274,7 +294,9 @@ def test_a_fleet_whose_actor_is_lost_is_tried_again_up_to_a_limit(fleets):
 
     def behave(fleet: FleetSpec) -> Iterator[Any]:
         yield "news", 10
-        if fleet.fleet_id == cursed or (fleet.fleet_id == unlucky and crew.ray.tried[unlucky] < ray_engine.ATTEMPTS):
+        if fleet.fleet_id == cursed or (
+            fleet.fleet_id == unlucky and crew.ray.tried[unlucky] < ray_engine.ATTEMPTS
+        ):
             yield LostError("the node is gone")
         yield "ended", None
 
@@ -288,7 +310,9 @@ def test_a_fleet_whose_actor_is_lost_is_tried_again_up_to_a_limit(fleets):
     assert [crew.ray.tried[name] for name in (unlucky, cursed)] == [4, 4]
     assert sum(crew.ray.tried.values()) == len(fleets) + 6
     assert len(crew.ray.killed) == 7, "a lost actor is not used again"
-    assert len(crew.ray.actors) == 7 + len(crew.idle) < sum(crew.ray.tried.values()), "and those that live are"
+    assert len(crew.ray.actors) == 7 + len(crew.idle) < sum(crew.ray.tried.values()), (
+        "and those that live are"
+    )
 
 
 def test_an_error_of_the_method_is_not_tried_again(fleets):
@@ -304,13 +328,20 @@ def test_a_fleet_that_does_not_fit_is_split(fleets, what):
     def behave(fleet: FleetSpec) -> Iterator[Any]:
         if len(fleet.runs) > 1 and what == "the node":
             yield TooLargeError("memory of the node was running low")
-        yield "ended", Broken(Trouble("MemoryError", "", "", "n", 1.0, True)) if len(fleet.runs) > 1 else None
+        yield (
+            "ended",
+            Broken(Trouble("MemoryError", "", "", "n", 1.0, True)) if len(fleet.runs) > 1 else None,
+        )
 
     crew = crew_of(behave)
     ended = list(crew.train(fleets, unheard))
     assert all(each.error is None and len(each.fleet.runs) == 1 for each in ended)
-    assert {run for each in ended for run in each.fleet.runs} == {run for fleet in fleets for run in fleet.runs}
-    assert {each.fleet.claim for each in ended} == {fleet.claim for fleet in fleets}, "one claim for all parts"
+    assert {run for each in ended for run in each.fleet.runs} == {
+        run for fleet in fleets for run in fleet.runs
+    }
+    assert {each.fleet.claim for each in ended} == {fleet.claim for fleet in fleets}, (
+        "one claim for all parts"
+    )
 
 
 def test_a_fleet_that_hangs_is_given_up(fleets):
@@ -335,10 +366,15 @@ def test_a_cluster_without_room(fleets, monkeypatch):
 
 def test_actors_on_a_cpu_see_no_gpu_and_have_one_thread():
     options = crew_of(lambda fleet: iter([])).ray.options
-    assert options["runtime_env"]["env_vars"] == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    assert options["runtime_env"]["env_vars"] == {
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+    }
     assert (options["num_cpus"], options["num_gpus"]) == (1, 0)
     with pytest.raises(UserError, match="leave --gpus away"):
-        list(ray_engine.Ray(None, How(gpus="all")).train([], SimpleNamespace(device="cuda"), unheard))
+        list(
+            ray_engine.Ray(None, How(gpus="all")).train([], SimpleNamespace(device="cuda"), unheard)
+        )
 
 
 def test_actors_that_are_stopped_keep_their_states(fleets):
@@ -404,15 +440,25 @@ class Killer(Progress):
 def cluster():
     ray = pytest.importorskip("ray", reason="needs Ray (pip install 'puarena[ray]')")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(puarena.__file__).parents[1]), *sys.path]))
-        ray.init(num_cpus=2, num_gpus=0, log_to_driver=False, logging_level="error", include_dashboard=False)
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(Path(puarena.__file__).parents[1]), *sys.path])
+        )
+        ray.init(
+            num_cpus=2,
+            num_gpus=0,
+            log_to_driver=False,
+            logging_level="error",
+            include_dashboard=False,
+        )
         yield ray
         ray.shutdown()
 
 
 def test_ray(tmp_path, whole, cluster):
     killer = Killer(tmp_path)
-    outcome = puarena.run(SPEC, tmp_path, progress=killer, device="cpu", engine="ray", workers=2, checkpoint_every=0)
+    outcome = puarena.run(
+        SPEC, tmp_path, progress=killer, device="cpu", engine="ray", workers=2, checkpoint_every=0
+    )
     assert killer.victim
     assert outcome.failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
@@ -430,7 +476,11 @@ def test_ray_with_methods_that_break(tmp_path, cluster):
     assert len((tmp_path / "died").read_text()) == ray_engine.ATTEMPTS
     assert (tmp_path / "seen").read_text() == "''", "no GPU"
     stored = open_store(tmp_path / "out").relation().df()
-    assert stored.groupby("algorithm")["run"].nunique().to_dict() == {"upu": 2, "mine": 2, "large": 2}
+    assert stored.groupby("algorithm")["run"].nunique().to_dict() == {
+        "upu": 2,
+        "mine": 2,
+        "large": 2,
+    }
     assert stored[stored["algorithm"] == "large"]["fleet"].nunique() == 2, "split"
 
 
@@ -450,4 +500,6 @@ def test_ray_keeps_last_states(tmp_path, cluster):
     assert len(list((tmp_path / "out" / "progress").glob("[!.]*"))) == 1
     assert list((tmp_path / "out" / "claims").iterdir()) == []
     puarena.run(spec, tmp_path / "out", device="cpu", engine="ray")
-    pd.testing.assert_frame_equal(curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True
+    )

@@ -21,19 +21,20 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data
-from puarena.bench import executors
-from puarena.bench.executors import gpus, pool
-from puarena.bench.executors.base import How
-from puarena.bench.executors.spawning import WorkerContext
-from puarena.bench.plan import group, make_plan
-from puarena.bench.progress import Lines, Progress
-from puarena.bench.shared_memory import SharedDatasets
-from puarena.bench.spec import Spec
-from puarena.bench.status import standing
+from puarena import datasets
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.store import open_store
+from puarena.experiments import executors
+from puarena.experiments.executors import gpus, pool
+from puarena.experiments.executors.base import How
+from puarena.experiments.executors.spawning import WorkerContext
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.progress import Lines, Progress
+from puarena.experiments.shared_memory import SharedDatasets
+from puarena.experiments.spec import Spec
+from puarena.experiments.status import standing
+from puarena.pu import Problem, draw_pu_data
+from puarena.results import open_store
 from stand_still import LIMIT, command, plugged, until
 
 SPEC = Spec(
@@ -120,7 +121,9 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
 
 
 def test_a_fleet_that_hangs_is_given_up(tmp_path, whole):
-    outcome = puarena.run(with_plugin(tmp_path, "hangs"), tmp_path / "out", device="cpu", workers=2, fleet_timeout=10)
+    outcome = puarena.run(
+        with_plugin(tmp_path, "hangs"), tmp_path / "out", device="cpu", workers=2, fleet_timeout=10
+    )
     assert {failure.exception for failure in outcome.failures} == {"Timeout"}
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
 
@@ -142,7 +145,9 @@ class Killer(Progress):
 
 def test_a_killed_worker_is_replaced(tmp_path, whole):
     killer = Killer(tmp_path)
-    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, progress=killer, checkpoint_every=0)
+    outcome = puarena.run(
+        SPEC, tmp_path, device="cpu", workers=2, progress=killer, checkpoint_every=0
+    )
     assert killer.victim
     assert outcome.failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
@@ -191,7 +196,10 @@ def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
     puarena.run(spec, tmp_path / "whole", device="cpu", workers=1)
     flag.write_text("wait")
     claims = tmp_path / "out" / "claims"
-    with command(tmp_path, spec, "--workers", "1") as first, command(tmp_path, spec, "--workers", "1") as second:
+    with (
+        command(tmp_path, spec, "--workers", "1") as first,
+        command(tmp_path, spec, "--workers", "1") as second,
+    ):
         until(lambda: claims.exists() and len(list(claims.glob("[!.]*.1"))) == 2, first)
         first.kill()
         flag.unlink()
@@ -199,8 +207,12 @@ def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
         assert second.returncode == 0, error
     frame = puarena.load(tmp_path / "out").df()
     assert not frame.duplicated(["run", "step"]).any()
-    pd.testing.assert_frame_equal(curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True)
-    assert list(claims.glob("[!.]*")) == []  # a file half written by the killed one goes with the next run
+    pd.testing.assert_frame_equal(
+        curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True
+    )
+    assert (
+        list(claims.glob("[!.]*")) == []
+    )  # a file half written by the killed one goes with the next run
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -225,7 +237,16 @@ def test_the_time_is_up(tmp_path):
     assert outcome.stopped == "the time is up"
     assert len(list((tmp_path / "out" / "progress").glob("[!.]*"))) == 1
     (tmp_path / "spec.yaml").write_text(json.dumps(spec.to_dict()))
-    words = ["run", str(tmp_path / "spec.yaml"), "--out", str(tmp_path / "out"), "--device", "cpu", "--workers", "1"]
+    words = [
+        "run",
+        str(tmp_path / "spec.yaml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+    ]
     done = CliRunner().invoke(app, [*words, "--for", "1s"])
     assert done.exit_code == 3, done.output
     assert "continues after" in done.stderr
@@ -245,8 +266,19 @@ def test_a_display_that_breaks_does_not_end_training(tmp_path, whole):
 
 
 def test_nobody_reads_what_a_run_says(tmp_path):
-    (tmp_path / "spec.yaml").write_text(json.dumps(SPEC.override(algorithms=["upu"], configs=1).to_dict()))
-    words = ["run", tmp_path / "spec.yaml", "--out", tmp_path / "out", "--device", "cpu", "--workers", "1"]
+    (tmp_path / "spec.yaml").write_text(
+        json.dumps(SPEC.override(algorithms=["upu"], configs=1).to_dict())
+    )
+    words = [
+        "run",
+        tmp_path / "spec.yaml",
+        "--out",
+        tmp_path / "out",
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
     process = subprocess.Popen(
         [sys.executable, "-m", "puarena", *map(str, words)],
@@ -290,7 +322,14 @@ def test_inline_runs_use_one_thread_or_what_was_asked(tmp_path):
     try:
         for threads in (None, 2):
             one = SPEC.override(algorithms=["upu"], configs=1)
-            puarena.run(one, tmp_path / f"{threads}", device="cpu", workers=1, threads=threads, progress=Threads())
+            puarena.run(
+                one,
+                tmp_path / f"{threads}",
+                device="cpu",
+                workers=1,
+                threads=threads,
+                progress=Threads(),
+            )
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -331,8 +370,15 @@ def look_at(shared, line) -> None:
 def test_worker_processes_have_one_copy_of_images():
     images = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
     seen = images[:, :, 1:-1, 1:-1].copy()
-    about = {"classes": np.arange(40) % 2, "class_names": ("a", "b"), "cases": {1: (1,)}, "size": 20}
-    dataset = data.Dataset("tiny", images, evaluation=seen, train=np.arange(30), test=np.arange(30, 40), **about)
+    about = {
+        "classes": np.arange(40) % 2,
+        "class_names": ("a", "b"),
+        "cases": {1: (1,)},
+        "size": 20,
+    }
+    dataset = datasets.Dataset(
+        "tiny", images, evaluation=seen, train=np.arange(30), test=np.arange(30, 40), **about
+    )
     shared = SharedDatasets.of({"tiny": dataset})
     assert shared.bare["tiny"].features is None, "the bytes are not sent"
     for _ in range(2):
@@ -350,7 +396,7 @@ def test_worker_processes_without_shared_memory(tmp_path, whole, monkeypatch):
     def too_large(*given):
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
-    monkeypatch.setattr("puarena.bench.shared_memory.os.ftruncate", too_large)
+    monkeypatch.setattr("puarena.experiments.shared_memory.os.ftruncate", too_large)
     assert puarena.run(SPEC, tmp_path, device="cpu", workers=2).failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
@@ -370,9 +416,11 @@ def test_a_process_for_every_gpu(tmp_path, whole, monkeypatch):
 
 
 def test_a_device_is_chosen_before_torch_is_imported():
-    code = "import sys, puarena.bench.executors.pool, puarena.bench.shared_memory; sys.exit('torch' in sys.modules)"
+    code = "import sys, puarena.experiments.executors.pool, puarena.experiments.shared_memory; sys.exit('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )
 
 
 def test_gpus_are_named():
@@ -390,7 +438,17 @@ def test_gpus_are_named():
 
 
 def test_plan_says_how_long_other_engines_take_and_refuses_as_run_does(tmp_path):
-    words = ["demo", "--device", "cpu", "--datasets", "digits", "--algorithms", "nnpu", "--steps", "2000"]
+    words = [
+        "demo",
+        "--device",
+        "cpu",
+        "--datasets",
+        "digits",
+        "--algorithms",
+        "nnpu",
+        "--steps",
+        "2000",
+    ]
     ray = CliRunner().invoke(app, ["plan", *words, "--engine", "ray", "--gpus", "8"])
     assert ray.exit_code == 0, ray.output
     assert "with ray on 8 GPUs if each did what one core does here" in ray.stdout
@@ -406,19 +464,36 @@ def test_plan_says_how_long_other_engines_take_and_refuses_as_run_does(tmp_path)
 @pytest.mark.parametrize("name", ["letter", "usps", "cifar10"])
 def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp_path):
     """The draw that ``run`` makes, of a dataset with these classes, against a plan without its files."""
-    info = data.info(name)
+    info = datasets.info(name)
     monkeypatch.setenv("PUARENA_CACHE", str(tmp_path))
     monkeypatch.delenv("PUARENA_DATA", raising=False)
     classes = np.repeat(np.arange(info.class_count), 3000)
-    here = data.Dataset(
-        name, np.zeros((len(classes), 1), np.float32), classes, info.class_names, dict(info.cases), info.size,
+    here = datasets.Dataset(
+        name,
+        np.zeros((len(classes), 1), np.float32),
+        classes,
+        info.class_names,
+        dict(info.cases),
+        info.size,
         test_fraction=0.2,
-    )  # fmt: skip
+    )
     for rate in (0.9, 0.6, 0.0001):
         with pytest.raises(UserError) as drawn:
-            data.draw(here, data.Problem(name, 1, "os", rate), 0)
+            draw_pu_data(here, Problem(name, 1, "os", rate), 0)
         done = CliRunner().invoke(
-            app, ["plan", "demo", "--device", "cpu", "--datasets", name, "--algorithms", "nnpu", "--rates", str(rate)]
+            app,
+            [
+                "plan",
+                "demo",
+                "--device",
+                "cpu",
+                "--datasets",
+                name,
+                "--algorithms",
+                "nnpu",
+                "--rates",
+                str(rate),
+            ],
         )
         assert (done.exit_code, done.stderr) == (2, f"error: {drawn.value}\n")
 
@@ -438,19 +513,30 @@ def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp
     ],
 )
 def test_what_an_engine_would_not_listen_to_is_refused(tmp_path, words, what):
-    spec = ["demo", "--algorithms", "nnpu", "--steps", "10", "--device", "cpu", "--out", str(tmp_path / "out")]
+    spec = [
+        "demo",
+        "--algorithms",
+        "nnpu",
+        "--steps",
+        "10",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     done = CliRunner().invoke(app, ["run", *spec, *words])
     assert (done.exit_code, what in done.stderr) == (2, True), done.output
 
 
 def test_full_passes_are_counted():
-    from puarena.bench.duration import Speed, _seconds, shape_of
+    from puarena.experiments.duration import Speed, _seconds, shape_of
 
     both = make_plan(SPEC.override(algorithms=["lbe", "nnpu"]))
     fleets = {fleet.first.algorithm: fleet for fleet in group(both.runs)}
     shape = shape_of(both, fleets["lbe"])
     with_passes, without = (
-        _seconds(fleets["lbe"], shape, Speed(0, 0.0, record, 2, shape)) for record in (shape.evaluated * 1e-3, 0.0)
+        _seconds(fleets["lbe"], shape, Speed(0, 0.0, record, 2, shape))
+        for record in (shape.evaluated * 1e-3, 0.0)
     )
     records = 40 // 10 * shape.evaluated * 1e-3
     assert with_passes - without > records
@@ -460,14 +546,18 @@ def test_full_passes_are_counted():
 def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, engine, extra):
     for name in ("ray", "submitit"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(UserError, match=r"install it with: pip install '" + extra.replace("[", r"\[")):
+    with pytest.raises(
+        UserError, match=r"install it with: pip install '" + extra.replace("[", r"\[")
+    ):
         puarena.run(SPEC, tmp_path, device="cpu", engine=engine)
 
 
 def test_claims_are_given_up_with_their_threads_alive(tmp_path):
     """A run in a thread, where no signal can be noted, works as well."""
     outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(puarena.run(SPEC, tmp_path, device="cpu", workers=1)))
+    thread = threading.Thread(
+        target=lambda: outcomes.append(puarena.run(SPEC, tmp_path, device="cpu", workers=1))
+    )
     thread.start()
     thread.join(LIMIT)
     assert outcomes[0].computed == 6

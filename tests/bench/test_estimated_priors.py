@@ -7,12 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data
-from puarena.bench import estimated_prior as estimated
-from puarena.bench.plan import make_plan
-from puarena.bench.spec import Spec
+from puarena import datasets
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.experiments import estimated_prior as estimated
+from puarena.experiments.plan import make_plan
+from puarena.experiments.spec import Spec
+from puarena.pu import Problem, draw_pu_data
 
 GIVEN = {
     "problems": [{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}],
@@ -54,20 +55,24 @@ def test_only_known_sources():
 
 
 def test_the_prior_inside_u_follows():
-    pu, _ = data.draw(data.load("digits"), data.Problem("digits", 1, "os", 0.2, 0.5), 0)
+    pu, _ = draw_pu_data(datasets.load("digits"), Problem("digits", 1, "os", 0.2, 0.5), 0)
     changed = estimated.with_prior(pu, 0.6)
     assert changed.prior == 0.6
     assert changed.shifted_prior == pytest.approx((0.6 - pu.rate) / (1 - pu.rate))
     np.testing.assert_array_equal(changed.u_train, pu.u_train)
-    two, _ = data.draw(data.load("digits"), data.Problem("digits", 1, "ts", 0.2, 0.5), 0)
+    two, _ = draw_pu_data(datasets.load("digits"), Problem("digits", 1, "ts", 0.2, 0.5), 0)
     assert estimated.with_prior(two, 0.6).shifted_prior == 0.6
 
 
 def test_run_and_store(tmp_path, monkeypatch):
     calls = []
     real = estimated.estimate
-    monkeypatch.setattr(estimated, "estimate", lambda *given: calls.append(given[2]) or real(*given))
-    outcome = puarena.run(Spec(**GIVEN, prior_source=BOTH), out=tmp_path / "both", device="cpu", workers=1)
+    monkeypatch.setattr(
+        estimated, "estimate", lambda *given: calls.append(given[2]) or real(*given)
+    )
+    outcome = puarena.run(
+        Spec(**GIVEN, prior_source=BOTH), out=tmp_path / "both", device="cpu", workers=1
+    )
     assert not outcome.failures
     assert calls == ["tice"] * 2  # one per setting, shared by the algorithms
     frame = puarena.load(tmp_path / "both").df()
@@ -85,7 +90,9 @@ def test_run_and_store(tmp_path, monkeypatch):
     plain = puarena.load(tmp_path / "plain").df().set_index(["run", "step"]).sort_index()
     same = frame[true].set_index(["run", "step"]).sort_index()
     for name in ("loss", "test_auc", "val_pa", "prior", "hyper"):
-        assert plain[name].equals(same[name]) or np.allclose(plain[name], same[name], rtol=1e-4, atol=1e-5)
+        assert plain[name].equals(same[name]) or np.allclose(
+            plain[name], same[name], rtol=1e-4, atol=1e-5
+        )
     other = frame[estimated_by]
     assert not np.allclose(other["val_pa"].to_numpy(), same["val_pa"].to_numpy())
 

@@ -14,23 +14,33 @@ from collections.abc import Iterator
 
 import pytest
 
-from puarena.bench.executors import choose
-from puarena.bench.executors.base import longest_first
-from puarena.bench.forecast import Forecast, Lanes, costs
-from puarena.bench.plan import FleetSpec, Plan, group, make_plan
-from puarena.bench.progress import Lines, Live, Progress
-from puarena.bench.spec import ProblemSpec, Spec
+from puarena.experiments.executors import choose
+from puarena.experiments.executors.base import longest_first
+from puarena.experiments.forecast import Forecast, Lanes, costs
+from puarena.experiments.plan import FleetSpec, Plan, group, make_plan
+from puarena.experiments.progress import Lines, Live, Progress
+from puarena.experiments.spec import ProblemSpec, Spec
 
 STARTING = 5.0  # seconds until a worker is ready
-OPENING, ENDING = 0.8, 1.2  # seconds until a fleet's first step, and from its last record to the stored shard
+OPENING, ENDING = (
+    0.8,
+    1.2,
+)  # seconds until a fleet's first step, and from its last record to the stored shard
 SAME, SECONDS = 0.2, 5.0  # by how much the time left may be wrong: a fifth, or a few seconds
 
 
 def a_plan(steps: int = 2000, algorithms: str = "upu nnpu nnpu-c vpu pubn pan lbe dist-pu") -> Plan:
     """Two datasets of different width, methods of different cost."""
-    problems = [ProblemSpec(dataset="digits", rates=[0.1, 0.3]), ProblemSpec(dataset="letter", rates=[0.3])]
+    problems = [
+        ProblemSpec(dataset="digits", rates=[0.1, 0.3]),
+        ProblemSpec(dataset="letter", rates=[0.3]),
+    ]
     names = tuple(algorithms.split())
-    return make_plan(Spec(problems=problems, algorithms=names, splits=3, configs=4, steps=steps, record_every=100))
+    return make_plan(
+        Spec(
+            problems=problems, algorithms=names, splits=3, configs=4, steps=steps, record_every=100
+        )
+    )
 
 
 def long_and_short() -> tuple[Plan, list[FleetSpec]]:
@@ -43,11 +53,14 @@ def long_and_short() -> tuple[Plan, list[FleetSpec]]:
 class Played:
     """A run on so many workers: its events in order, and when it is over."""
 
-    def __init__(self, plan: Plan, fleets: list[FleetSpec], workers: int, seconds: float, seed: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, fleets: list[FleetSpec], workers: int, seconds: float, seed: int = 0
+    ) -> None:
         known, chance = costs(plan, fleets), random.Random(seed)
         unit = seconds * workers / sum(known[fleet.fleet_id].work for fleet in fleets)
         surprise = {
-            cell: chance.lognormvariate(0, 0.2) for cell in dict.fromkeys(known[f.fleet_id].cell for f in fleets)
+            cell: chance.lognormvariate(0, 0.2)
+            for cell in dict.fromkeys(known[f.fleet_id].cell for f in fleets)
         }
         self.events: list[tuple[float, str, FleetSpec, int]] = []
         lanes = [STARTING] * workers
@@ -57,7 +70,14 @@ class Played:
             takes = work * unit * surprise[cell] * chance.uniform(0.95, 1.05)
             records = 20
             for record in range(records + 1):
-                self.events.append((began + takes * record / records, "news", fleet, fleet.steps * record // records))
+                self.events.append(
+                    (
+                        began + takes * record / records,
+                        "news",
+                        fleet,
+                        fleet.steps * record // records,
+                    )
+                )
             self.events.append((began + takes + ENDING, "ended", fleet, 0))
             heapq.heappush(lanes, began + takes + ENDING)
         self.over = max(lanes)
@@ -75,7 +95,9 @@ class Played:
             yield now
 
 
-def watched(live: Progress, plan: Plan, fleets: list[FleetSpec], played: Played, lanes: Lanes) -> Progress:
+def watched(
+    live: Progress, plan: Plan, fleets: list[FleetSpec], played: Played, lanes: Lanes
+) -> Progress:
     """A progress that is told of a run from its start."""
     live.now = lambda: 0.0
     live.expect(costs(plan, fleets), lanes)
@@ -103,7 +125,9 @@ def test_the_time_left_is_true_from_the_first_minute_on(workers, told, seed):
 def test_the_last_fleet_is_as_slow_as_ever():
     """Two workers, three equal fleets: the third has one of them, and the other is idle."""
     plan = a_plan(algorithms="nnpu")
-    fleets = [fleet for fleet in group(plan.runs, 1, "cpu") if fleet.first.problem.dataset == "digits"][:3]
+    fleets = [
+        fleet for fleet in group(plan.runs, 1, "cpu") if fleet.first.problem.dataset == "digits"
+    ][:3]
     played = Played(plan, fleets, 2, 150)
     live = watched(Progress(), plan, fleets, played, Lanes(2))
     for now in played.told(live):
@@ -144,7 +168,9 @@ def test_what_is_resumed_or_fails_or_is_elsewhere_counts_for_what_it_is():
     forecast = Forecast(fleets, {fourth.fleet_id: fourth.steps // 2}, 0.0, known, Lanes(1))
     forecast.news(first, 0, 0.0)
     forecast.news(first, first.steps // 2, 50.0)
-    assert forecast.left(50.0) == pytest.approx(50 + 100 + 100 + 50)  # the fourth goes on from its half
+    assert forecast.left(50.0) == pytest.approx(
+        50 + 100 + 100 + 50
+    )  # the fourth goes on from its half
     forecast.ended(first, 50.0, failed=True)
     forecast.news(second, 0, 50.0)
     forecast.news(second, second.steps // 2, 100.0)
@@ -162,7 +188,9 @@ def test_fleets_that_share_a_device_take_its_time_together():
     """Ten in flight are each a tenth as fast; that says nothing of how long the last one takes."""
     plan = a_plan(algorithms="nnpu")
     fleets = [fleet for fleet in group(plan.runs, 1, "cpu") if fleet.first.batch_size == 32][:4]
-    known = dict.fromkeys((fleet.fleet_id for fleet in fleets), costs(plan, fleets)[fleets[0].fleet_id])
+    known = dict.fromkeys(
+        (fleet.fleet_id for fleet in fleets), costs(plan, fleets)[fleets[0].fleet_id]
+    )
     forecast = Forecast(fleets, {}, 0.0, known, Lanes(1, shared=True))
     for time in (0.0, 10.0, 20.0):  # all four, a fifth of each in ten seconds
         for fleet in fleets:

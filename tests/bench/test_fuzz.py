@@ -34,23 +34,25 @@ import puarena
 from old_pickles import batch, old_pickle
 from practice_tables import quick
 from practice_tables import table as learnable
-from puarena import files
-from puarena.bench.doctor import examine
-from puarena.bench.plan import make_plan
-from puarena.bench.resume import StateFolder, interrupted_fleets
-from puarena.bench.spec import Spec
 from puarena.cli import app
-from puarena.data import image_files, own
-from puarena.data.sets import cifar10
+from puarena.datasets import image_files, own
+from puarena.datasets.builtin import cifar10
 from puarena.errors import UserError
+from puarena.experiments.doctor import examine
+from puarena.experiments.plan import make_plan
+from puarena.experiments.resume import StateFolder, interrupted_fleets
+from puarena.experiments.spec import Spec
 from puarena.report.compare import read_published
 from puarena.report.export import export
-from puarena.store import Folder, open_store
-from puarena.store.planned import Planned, PlannedRun
-from puarena.store.published import read_card
+from puarena.results import Folder, open_store
+from puarena.results.planned import Planned, PlannedRun
+from puarena.results.published import read_card
+from puarena.utils import files
 from results import curves
 
-MANY = int(os.environ.get("PUARENA_FUZZ", "10"))  # damaged files of every kind; four times as many specs
+MANY = int(
+    os.environ.get("PUARENA_FUZZ", "10")
+)  # damaged files of every kind; four times as many specs
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much]
 LIMIT = 60.0  # seconds for anything here
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}
@@ -70,13 +72,17 @@ class Kind:
 
 
 def frame() -> pd.DataFrame:
-    return pd.DataFrame({"a": range(40), "b": [i * i for i in range(40)], "y": [i % 2 for i in range(40)]})
+    return pd.DataFrame(
+        {"a": range(40), "b": [i * i for i in range(40)], "y": [i % 2 for i in range(40)]}
+    )
 
 
 def table(name: str, write: Callable[[Path], object], **more: object) -> Kind:
     def make(folder: Path) -> None:
         write(folder / name)
-        (folder / "own.yaml").write_text(json.dumps({"file": name, "label": "y", "positive": [1], **more}))
+        (folder / "own.yaml").write_text(
+            json.dumps({"file": name, "label": "y", "positive": [1], **more})
+        )
 
     return Kind(make, name, lambda folder: own.load(folder / "own.yaml") and None)
 
@@ -100,13 +106,22 @@ def embedded(folder: Path) -> None:
     frame()[["y"]].to_csv(folder / "t.csv", index=False)
     np.save(folder / "x.npy", np.ones((40, 3)) * np.arange(40)[:, None])
     checksum = hashlib.sha256((folder / "x.npy").read_bytes()).hexdigest()
-    about = {"file": "t.csv", "label": "y", "positive": [1], "features": "x.npy", "model": "m@1", "sha256": checksum}
+    about = {
+        "file": "t.csv",
+        "label": "y",
+        "positive": [1],
+        "features": "x.npy",
+        "model": "m@1",
+        "sha256": checksum,
+    }
     (folder / "own.yaml").write_text(json.dumps(about))
 
 
 def described(folder: Path) -> None:
     frame().to_csv(folder / "t.csv", index=False)
-    (folder / "own.yaml").write_text("name: t\nfile: t.csv\nlabel: y\npositive: [1]\ntest: 0.2\nsize: 20\n")
+    (folder / "own.yaml").write_text(
+        "name: t\nfile: t.csv\nlabel: y\npositive: [1]\ntest: 0.2\nsize: 20\n"
+    )
 
 
 # Results
@@ -117,13 +132,22 @@ def results(folder: Path) -> None:
     store.write_shard("a", curves("a", algorithm="nnpu"))
     store.write_failure("b", ["b-0"], "boom")
     about = ("digits", 1, "os", 0.3, 0.5, "scar", "nnpu", "definition", "true", 0, 0)
-    store.keep_planned(Planned(tuple(PlannedRun(run, "a", *about) for run in ("a-0", "a-1", "b-0"))))
-    marks = {"runs": '["b-0"]', "done": "1", "parts": '[{"step": 1, "log": {"step": [1]}}]', "seal": files.SEAL}
+    store.keep_planned(
+        Planned(tuple(PlannedRun(run, "a", *about) for run in ("a-0", "a-1", "b-0")))
+    )
+    marks = {
+        "runs": '["b-0"]',
+        "done": "1",
+        "parts": '[{"step": 1, "log": {"step": [1]}}]',
+        "seal": files.SEAL,
+    }
     state = files.sealed(save({"0/x": np.arange(50.0)}, marks))
     (folder / "out" / "progress" / "b.safetensors").write_bytes(state)
     claim = {"token": "t", "machine": "m", "host": "h", "pid": 1, "began": ""}
     (folder / "out" / "claims" / "b.1").write_text(json.dumps(claim))
-    (folder / "out" / ".running-h-1.json").write_text(json.dumps({"host": "h", "pid": 1, "fleets": {"b": ["b-0"]}}))
+    (folder / "out" / ".running-h-1.json").write_text(
+        json.dumps({"host": "h", "pid": 1, "fleets": {"b": ["b-0"]}})
+    )
     export(store, folder / "summary.parquet")
 
 
@@ -153,7 +177,9 @@ def state(folder: Path) -> None:
     commands("status", "doctor")(folder)
     store, said = Folder(folder / "out"), []
     damage = [finding for finding in examine(folder / "out").findings if "progress" in finding.file]
-    fleets = interrupted_fleets(store, [], StateFolder(store.path / "progress", "abc", "cpu"), said.append)
+    fleets = interrupted_fleets(
+        store, [], StateFolder(store.path / "progress", "abc", "cpu"), said.append
+    )
     assert fleets == {}
     if damage:
         raise UserError(damage[0].what)
@@ -190,7 +216,9 @@ def picture(seed: int) -> bytes:
     return out.getvalue()
 
 
-PICTURES = {f"train/n{seed % 3}/{seed}.{'jpg' if seed % 2 else 'png'}": picture(seed) for seed in range(6)}
+PICTURES = {
+    f"train/n{seed % 3}/{seed}.{'jpg' if seed % 2 else 'png'}": picture(seed) for seed in range(6)
+}
 
 
 def zipped(folder: Path) -> None:
@@ -227,12 +255,19 @@ def published(folder: Path) -> None:
 
 KINDS = {
     "csv": table("t.csv", lambda file: frame().to_csv(file, index=False)),
-    "csv.gz": table("t.csv.gz", lambda file: file.write_bytes(gzip.compress(frame().to_csv(index=False).encode()))),
-    "npz": table("t.npz", lambda file: np.savez_compressed(file, X=np.ones((40, 2)), y=np.arange(40) % 2)),
+    "csv.gz": table(
+        "t.csv.gz",
+        lambda file: file.write_bytes(gzip.compress(frame().to_csv(index=False).encode())),
+    ),
+    "npz": table(
+        "t.npz", lambda file: np.savez_compressed(file, X=np.ones((40, 2)), y=np.arange(40) % 2)
+    ),
     "parquet": table("t.parquet", parquet),
     "arff": table("t.arff", lambda file: file.write_text(attributes("y {0, 1}"))),
     "dat": table("t.dat", lambda file: file.write_text(attributes("y {0, 1}"))),
-    "npy": Kind(embedded, "x.npy", lambda folder: own.load(folder / "own.yaml") and None, sealed=True),
+    "npy": Kind(
+        embedded, "x.npy", lambda folder: own.load(folder / "own.yaml") and None, sealed=True
+    ),
     "yaml": Kind(described, "own.yaml", lambda folder: own.load(folder / "own.yaml") and None),
     "shard": Kind(results, "out/shards/a.parquet", shard, sealed=True),
     "plan": Kind(results, "out/planned.parquet", plan, sealed=True),
@@ -247,16 +282,25 @@ KINDS = {
     "zip": Kind(zipped, "images.zip", pictures("images.zip")),
     "tgz": Kind(tarred, "images.tgz", pictures("images.tgz")),
     "batch": Kind(batches, "batch", lambda folder: cifar10.read_batch(folder / "batch") and None),
-    "published": Kind(published, "numbers.csv", lambda folder: read_published(folder / "numbers.csv") and None),
-    "card": Kind(lambda folder: (folder / "c.json").write_text('{"name": "x", "files": {}}') and None, "c.json",
-                 lambda folder: read_card(folder / "c.parquet") and None),
-}  # fmt: skip
+    "published": Kind(
+        published, "numbers.csv", lambda folder: read_published(folder / "numbers.csv") and None
+    ),
+    "card": Kind(
+        lambda folder: (folder / "c.json").write_text('{"name": "x", "files": {}}') and None,
+        "c.json",
+        lambda folder: read_card(folder / "c.parquet") and None,
+    ),
+}
 
 
 @st.composite
 def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     """Cut, overwritten, added to, a bit flipped, a part gone or there twice."""
-    place, length, noise = draw(st.floats(0, 1)), draw(st.integers(1, 400)), draw(st.binary(min_size=1, max_size=12))
+    place, length, noise = (
+        draw(st.floats(0, 1)),
+        draw(st.integers(1, 400)),
+        draw(st.binary(min_size=1, max_size=12)),
+    )
     how = draw(st.sampled_from(["cut", "overwrite", "insert", "flip", "drop", "double", "zeros"]))
 
     def damage(content: bytes) -> bytes:
@@ -318,7 +362,9 @@ def test_damaged_files(tmp_path_factory, whole, name, damage):
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 KEYS = st.sampled_from([*Spec.model_fields, "spilts"])
@@ -329,7 +375,7 @@ PROBLEM = st.fixed_dictionaries(
         "settings": st.sampled_from(["os", "ts", "one-sample", ""]),
         "rates": st.floats(-0.5, 1.5) | values,
         "priors": st.floats(-0.5, 1.5) | st.none(),
-        "labelling": values,
+        "labeling": values,
     },
 )
 
@@ -343,8 +389,24 @@ def test_any_spec_is_planned_or_refused(content, problems, few):
         assert make_plan(Spec.load({**content, "splits": 1, "configs": 1})).runs
 
 
-WORDS = st.sampled_from(["--splits", "--rates", "--cases", "--settings", "--for", "--engine", "--gpus", "--algorithms",
-                         "--fleet-timeout", "--slurm", "--address", "--threads", "--workers", "--priors"])  # fmt: skip
+WORDS = st.sampled_from(
+    [
+        "--splits",
+        "--rates",
+        "--cases",
+        "--settings",
+        "--for",
+        "--engine",
+        "--gpus",
+        "--algorithms",
+        "--fleet-timeout",
+        "--slurm",
+        "--address",
+        "--threads",
+        "--workers",
+        "--priors",
+    ]
+)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
     ["0", "1", "-1", "all", "1e9", "nan", "0.5"]
 )
@@ -355,7 +417,9 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
 def test_any_command_line_is_refused_or_planned(tmp_path_factory, pairs):
     folder = tmp_path_factory.mktemp("nothing")
     words = [word for pair in pairs for word in pair]
-    done = CliRunner().invoke(app, ["run", "demo", "--out", str(folder / "out"), *words, "--splits", "0"])
+    done = CliRunner().invoke(
+        app, ["run", "demo", "--out", str(folder / "out"), *words, "--splits", "0"]
+    )
     assert done.exit_code == 2, (done.output, done.exception)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert list(folder.iterdir()) == []

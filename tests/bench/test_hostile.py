@@ -18,15 +18,15 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench.plan import LARGEST
 from puarena.cli import app
 from puarena.cli.practice import _write
-from puarena.data import archives, download, image_files, own
-from puarena.data.image_files import LARGEST as LARGEST_IMAGE
+from puarena.datasets import archives, download, image_files, own
+from puarena.datasets.image_files import LARGEST as LARGEST_IMAGE
 from puarena.errors import UserError
-from puarena.files import plain_cell
-from puarena.store import Folder
-from puarena.store.published import read_card
+from puarena.experiments.plan import LARGEST
+from puarena.results import Folder
+from puarena.results.published import read_card
+from puarena.utils.files import plain_cell
 from results import curves
 
 
@@ -47,7 +47,10 @@ BOMB = "a: &a [x, x]\n" + "".join(
     [
         (BOMB, "aliases"),
         ("[" * 5000, "nested more than 20 deep"),
-        ("problems: [{dataset: digits}]\nsplits: 1000000", "10,000,000 runs, and a plan has at most"),
+        (
+            "problems: [{dataset: digits}]\nsplits: 1000000",
+            "10,000,000 runs, and a plan has at most",
+        ),
         ("problems: [{dataset: digits}]\nsplits: 1000000000000000000", "runs, and"),
         ('problems: [{dataset: "a\\0b.yaml"}]', "NUL"),
         ('problems: [{dataset: digits}]\nplugins: ["a\\0b.py"]', "NUL"),
@@ -106,9 +109,21 @@ def test_bombs(tmp_path, monkeypatch):
 
 
 def test_formulas_are_guarded(tmp_path):
-    assert [plain_cell(cell) for cell in ("=1+1", "+a", "-a", "@a", "-2+3", "a", 3, -0.5, "-0.5", "+1e-3")] == [
-        "'=1+1", "'+a", "'-a", "'@a", "'-2+3", "a", 3, -0.5, "-0.5", "+1e-3",
-    ]  # fmt: skip
+    assert [
+        plain_cell(cell)
+        for cell in ("=1+1", "+a", "-a", "@a", "-2+3", "a", 3, -0.5, "-0.5", "+1e-3")
+    ] == [
+        "'=1+1",
+        "'+a",
+        "'-a",
+        "'@a",
+        "'-2+3",
+        "a",
+        3,
+        -0.5,
+        "-0.5",
+        "+1e-3",
+    ]
     frame = pd.DataFrame({"=name": ["=cmd()", "plain", None], "value": [-1.5, 2.0, 3.0]})
     _write(frame, tmp_path / "scores.csv")
     assert (tmp_path / "scores.csv").read_text() == "'=name,value\n'=cmd(),-1.5\nplain,2.0\n,3.0\n"
@@ -116,10 +131,16 @@ def test_formulas_are_guarded(tmp_path):
 
 def test_whatever_writes_csv_guards_its_cells():
     modules = {path: path.read_text() for path in Path(puarena.__file__).parent.rglob("*.py")}
-    writing = {path for path, text in modules.items() if re.search(r"\.to_csv\(|csv\.(Dict)?[wW]riter\(", text)}
+    writing = {
+        path
+        for path, text in modules.items()
+        if re.search(r"\.to_csv\(|csv\.(Dict)?[wW]riter\(", text)
+    }
     assert len(writing) >= 5
     assert [
-        path for path in writing if "plain_cell(" not in modules[path] and "map(plain_cell" not in modules[path]
+        path
+        for path in writing
+        if "plain_cell(" not in modules[path] and "map(plain_cell" not in modules[path]
     ] == []
 
 
@@ -137,7 +158,9 @@ def test_downloads_stop(monkeypatch):
 
 def test_json_that_no_stack_holds(tmp_path):
     """In every file of a results folder, a model and a card."""
-    store = Folder.create(tmp_path / "out", {"name": "demo", "problems": [{"dataset": "digits"}]}, "abc")
+    store = Folder.create(
+        tmp_path / "out", {"name": "demo", "problems": [{"dataset": "digits"}]}, "abc"
+    )
     store.write_shard("a", curves("a"))
     deep = "[" * 200_000
     for name in ("claims/x.1", ".running-a-1.json"):

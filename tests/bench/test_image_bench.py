@@ -14,13 +14,13 @@ import torch
 from typer.testing import CliRunner
 
 import puarena
-from puarena import data, fleet, networks
-from puarena.bench import duration, listing, suites
-from puarena.bench.executors import processes, streams
-from puarena.bench.plan import group, make_plan
-from puarena.bench.spec import Spec
+from puarena import datasets, networks, training
 from puarena.cli import app
-from puarena.data import Dataset, DatasetInfo, Views, registry
+from puarena.datasets import Dataset, DatasetInfo, Views, registry
+from puarena.experiments import duration, listing, suites
+from puarena.experiments.executors import processes, streams
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.spec import Spec
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
 from puarena.report.drawing import draw
@@ -29,7 +29,7 @@ from puarena.report.figures import figures
 from results import records
 
 SIDE = 8
-PLAIN = data.views_of("cifar10", "").evaluation  # a view that only makes numbers of bytes
+PLAIN = datasets.views_of("cifar10", "").evaluation  # a view that only makes numbers of bytes
 TINY = {"splits": 1, "configs": 1, "steps": 2, "record_every": 1, "hyper": {"*": {"batch_size": 4}}}
 
 
@@ -38,18 +38,37 @@ def tiny(monkeypatch):
     """A dataset of 8x8 images in two classes, dark and bright."""
     bright = np.arange(160) % 2
     rng = np.random.default_rng(0)
-    images = (rng.integers(0, 100, (160, 3, SIDE, SIDE)) + 150 * bright[:, None, None, None]).astype(np.uint8)
-    known = dict.fromkeys(("title", "description", "licence", "citation"), "")
+    images = (
+        rng.integers(0, 100, (160, 3, SIDE, SIDE)) + 150 * bright[:, None, None, None]
+    ).astype(np.uint8)
+    known = dict.fromkeys(("title", "description", "license", "citation"), "")
     info = DatasetInfo(
-        name="tiny", urls=(), files=(), examples=160, class_names=("dark", "bright"), shape=(3, SIDE, SIDE),
-        kind="image", network="resnet32", cases={1: (1,), 2: (0,)}, size=80,
-        views=lambda: {"": Views(PLAIN, PLAIN, PLAIN)}, **known,
-    )  # fmt: skip
+        name="tiny",
+        urls=(),
+        files=(),
+        examples=160,
+        class_names=("dark", "bright"),
+        shape=(3, SIDE, SIDE),
+        kind="image",
+        network="resnet32",
+        cases={1: (1,), 2: (0,)},
+        size=80,
+        views=lambda: {"": Views(PLAIN, PLAIN, PLAIN)},
+        **known,
+    )
     dataset = Dataset(
-        name="tiny", features=images, classes=bright.astype(np.int64), class_names=info.class_names,
-        cases=info.cases, size=info.size, train=np.arange(120), test=np.arange(120, 160),
-    )  # fmt: skip
-    monkeypatch.setitem(registry.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset))
+        name="tiny",
+        features=images,
+        classes=bright.astype(np.int64),
+        class_names=info.class_names,
+        cases=info.cases,
+        size=info.size,
+        train=np.arange(120),
+        test=np.arange(120, 160),
+    )
+    monkeypatch.setitem(
+        registry.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset)
+    )
     yield dataset
     registry._load_built_in.cache_clear()
 
@@ -66,17 +85,23 @@ def images(**values) -> Spec:
 
 
 def test_suites(monkeypatch):
-    monkeypatch.setattr(data, "load", lambda *given: pytest.fail("a plan needs no files"))
+    monkeypatch.setattr(datasets, "load", lambda *given: pytest.fail("a plan needs no files"))
     whole = suites.get("images")
-    assert (whole.splits, whole.configs, whole.algorithms) == (3, 10, suites.get("tabular").algorithms)
+    assert (whole.splits, whole.configs, whole.algorithms) == (
+        3,
+        10,
+        suites.get("tabular").algorithms,
+    )
     plan = make_plan(whole.override(splits=1, configs=2))
     assert len(plan.runs) == 2 * 2 * 2 * len(plan.spec.algorithms)
-    assert {(run.problem.setting, run.problem.rate, run.steps, run.network) for run in plan.runs} == {
-        ("os", 0.3, 20_000, "resnet32")
-    }
+    assert {
+        (run.problem.setting, run.problem.rate, run.steps, run.network) for run in plan.runs
+    } == {("os", 0.3, 20_000, "resnet32")}
     assert {run.batch_size for run in plan.runs if run.config == 0} == {64}
     assert {run.batch_size for run in plan.runs} <= {32, 64, 128}
-    tabular, paper = (make_plan(suites.get(name).override(splits=1, configs=2)) for name in ("tabular", "paper"))
+    tabular, paper = (
+        make_plan(suites.get(name).override(splits=1, configs=2)) for name in ("tabular", "paper")
+    )
     assert set(paper.run_ids) == {*plan.run_ids, *tabular.run_ids}
 
 
@@ -84,7 +109,11 @@ def test_label_shift_has_an_image_part_that_can_be_left_out():
     spec = suites.get("label-shift").override(splits=1, configs=1, algorithms=["nnpu"])
     plan = make_plan(spec)
     for name in ("cifar10", "imagenette"):
-        mine = {(r.problem.setting, r.problem.rate, r.problem.case) for r in plan.runs if r.problem.dataset == name}
+        mine = {
+            (r.problem.setting, r.problem.rate, r.problem.case)
+            for r in plan.runs
+            if r.problem.dataset == name
+        }
         assert mine == {(s, r, c) for s in ("os", "ts") for r in suites.RATES for c in (1, 2)}
     tabular = make_plan(spec.override(datasets=["letter", "usps"]))
     assert set(tabular.sources) == {"letter", "usps"}  # nothing else is loaded
@@ -94,9 +123,16 @@ def test_label_shift_has_an_image_part_that_can_be_left_out():
 
 
 def test_a_residual_network_is_for_images():
-    plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1))
+    plan = make_plan(
+        suites.get("paper").override(algorithms=["nnpu"], network="resnet34", configs=1)
+    )
     trained = {run.problem.dataset: run.network for run in plan.runs}
-    assert trained == {"letter": "mlp", "usps": "mlp", "cifar10": "resnet34", "imagenette": "resnet34"}
+    assert trained == {
+        "letter": "mlp",
+        "usps": "mlp",
+        "cifar10": "resnet34",
+        "imagenette": "resnet34",
+    }
     assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
     flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
     assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
@@ -124,17 +160,30 @@ def test_precision_is_about_residual_networks_only():
 
 
 def test_classics_have_no_residual_network():
-    ids = [make_plan(images(algorithms=["spies"], network=name)).run_ids for name in (None, "mlp", "resnet34")]
+    ids = [
+        make_plan(images(algorithms=["spies"], network=name)).run_ids
+        for name in (None, "mlp", "resnet34")
+    ]
     assert ids[0] == ids[1] == ids[2]
 
 
 def test_what_takes_hours_on_images_is_said():
-    spec = suites.get("paper").override(algorithms=["nnpu", "upu", "bagging-pu"], configs=2, splits=3)
+    spec = suites.get("paper").override(
+        algorithms=["nnpu", "upu", "bagging-pu"], configs=2, splits=3
+    )
     notes = make_plan(spec.override(prior_source=["true", "estimate:bbe"])).notes
-    assert [note.split(" takes ")[0] for note in notes] == ["estimating a prior on images", "bagging-pu"]
-    assert notes[0].endswith("there are 12")  # two datasets, two cases, three splits, shared by what is trained
+    assert [note.split(" takes ")[0] for note in notes] == [
+        "estimating a prior on images",
+        "bagging-pu",
+    ]
+    assert notes[0].endswith(
+        "there are 12"
+    )  # two datasets, two cases, three splits, shared by what is trained
     assert notes[1].endswith("there are 12 runs")
-    assert make_plan(spec.override(datasets=["letter"], prior_source=["true", "estimate:bbe"])).notes == ()
+    assert (
+        make_plan(spec.override(datasets=["letter"], prior_source=["true", "estimate:bbe"])).notes
+        == ()
+    )
 
 
 # fleets
@@ -142,7 +191,10 @@ def test_what_takes_hours_on_images_is_said():
 
 def test_fleet_sizes_by_device_and_network():
     many = {"algorithms": ["nnpu"], "configs": 1, "splits": 160}
-    runs = make_plan(suites.get("paper").override(**many)).runs + make_plan(images(network="resnet34", **many)).runs
+    runs = (
+        make_plan(suites.get("paper").override(**many)).runs
+        + make_plan(images(network="resnet34", **many)).runs
+    )
     for device, limits in (
         ("cpu", {"mlp": 64, "resnet32": 4, "resnet34": 4}),
         ("cuda", {"mlp": 320, "resnet32": 32, "resnet34": 8}),
@@ -150,7 +202,9 @@ def test_fleet_sizes_by_device_and_network():
         largest: dict[str, int] = {}
         for each in group(runs, None, device):
             largest[each.first.network] = max(largest.get(each.first.network, 0), len(each.runs))
-        assert largest == limits | ({"mlp": 160} if device == "cuda" else {})  # 320 runs: two fleets of 256 at most
+        assert largest == limits | (
+            {"mlp": 160} if device == "cuda" else {}
+        )  # 320 runs: two fleets of 256 at most
     assert {len(fleet.runs) for fleet in group(runs, 10, "cuda")} == {10}
 
 
@@ -161,7 +215,9 @@ def test_precisions_do_not_share_a_fleet():
 
 
 def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
-    fleets = group(make_plan(suites.get("paper").override(algorithms=["nnpu"], configs=1)).runs, device="cuda")
+    fleets = group(
+        make_plan(suites.get("paper").override(algorithms=["nnpu"], configs=1)).runs, device="cuda"
+    )
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
@@ -192,7 +248,9 @@ def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
 
 
 def test_run_and_store(tiny, tmp_path):
-    outcome = puarena.run(tiny_spec(precision="bf16", algorithms=["nnpu", "biased-lr"]), tmp_path, device="cpu")
+    outcome = puarena.run(
+        tiny_spec(precision="bf16", algorithms=["nnpu", "biased-lr"]), tmp_path, device="cpu"
+    )
     assert not outcome.failures
     frame = puarena.load(tmp_path).df()
     trained, fitted = (frame[frame["algorithm"] == name] for name in ("nnpu", "biased-lr"))
@@ -207,16 +265,18 @@ def test_fleets_compute_in_the_precision_of_the_plan(tiny, tmp_path, monkeypatch
 
     def make(rows, config, *given, **named):
         seen.append((config.network, config.precision))
-        return fleet.engine.Fleet(rows, config, *given, **named)
+        return training.engine.Fleet(rows, config, *given, **named)
 
-    monkeypatch.setattr(fleet, "Fleet", make)
+    monkeypatch.setattr(training, "Fleet", make)
     for name, precision in (("a", "bf16"), ("b", "float32")):
         puarena.run(tiny_spec(precision=precision), tmp_path / name, device="cpu")
     assert seen == [("resnet32", "bf16"), ("resnet32", "float32")]
 
 
 def test_an_estimated_prior_on_images(tiny, tmp_path):
-    outcome = puarena.run(tiny_spec(prior_source=["estimate:elkan-noto"], network="mlp"), tmp_path, device="cpu")
+    outcome = puarena.run(
+        tiny_spec(prior_source=["estimate:elkan-noto"], network="mlp"), tmp_path, device="cpu"
+    )
     assert not outcome.failures
     frame = puarena.load(tmp_path).df()
     assert set(frame["network"]) == {"mlp"}
@@ -232,7 +292,7 @@ def test_images_as_a_table(tiny):
     np.testing.assert_allclose(x[0, :SIDE] * 255, tiny.features[5, 0, 0], rtol=1e-6)
     cropped = dataclasses.replace(tiny, evaluation=tiny.features[:, :, 1:-1, 1:-1].copy())
     assert cropped.table(index)[1, 0] == pytest.approx(tiny.features[0, 0, 1, 1] / 255)
-    digits = data.load("digits")
+    digits = datasets.load("digits")
     np.testing.assert_array_equal(digits.table(index), digits.features[index])
 
 
@@ -250,21 +310,36 @@ def test_a_probe_on_images_is_small_and_tables_are_probed_as_they_are():
     assert runs * small.batch_size < 20
     assert small.evaluated < 20
     assert small.n_p - small.n_p // 10 >= small.batch_size
-    assert {duration.reduced(shape(batch_size=b), 4, "cpu")[0].key for b in (32, 64, 128)} == {small.key}
+    assert {duration.reduced(shape(batch_size=b), 4, "cpu")[0].key for b in (32, 64, 128)} == {
+        small.key
+    }
     flat = shape(features=(16,), network="mlp")
     assert duration.reduced(flat, 100, "cpu") == (flat, 12)
-    assert len({s.key for s in (shape(), shape(views=Views()), shape(precision="bf16"), shape(network="mlp"))}) == 4
+    assert (
+        len(
+            {
+                s.key
+                for s in (
+                    shape(),
+                    shape(views=Views()),
+                    shape(precision="bf16"),
+                    shape(network="mlp"),
+                )
+            }
+        )
+        == 4
+    )
 
 
 def test_a_probe_trains_the_real_thing(monkeypatch):
     seen = []
-    real = fleet.train
+    real = training.train
 
     def train(rows, config, features, evaluation=None):
         seen.append((config, features, evaluation))
         return real(rows, config, features, evaluation=evaluation)
 
-    monkeypatch.setattr(fleet, "train", train)
+    monkeypatch.setattr(training, "train", train)
     small, runs = duration.reduced(shape(precision="bf16"), 4, "cpu")
     speed = duration.probe(small, runs, "cpu", 0.1)
     assert speed.step > 0
@@ -275,7 +350,9 @@ def test_a_probe_trains_the_real_thing(monkeypatch):
 
 
 def test_cost_in_proportion(tiny):
-    plan = make_plan(tiny_spec(steps=1000, record_every=100, hyper={"*": {"batch_size": 64}}, splits=4))
+    plan = make_plan(
+        tiny_spec(steps=1000, record_every=100, hyper={"*": {"batch_size": 64}}, splits=4)
+    )
     (fleet,) = group(plan.runs, device="cpu")
     probed = duration.reduced(shape(), 4, "cpu")[0]
     speed = duration.Speed(start=0.0, step=1.0, record=1.0, runs=1, shape=probed)
@@ -287,7 +364,7 @@ def test_cost_in_proportion(tiny):
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_estimate_without_files(device, monkeypatch):
     """Speeds are stood in for: what is added up, and that a GPU gains nothing from residual fleets in flight."""
-    monkeypatch.setattr(data, "load", lambda *given: pytest.fail("an estimate needs no files"))
+    monkeypatch.setattr(datasets, "load", lambda *given: pytest.fail("an estimate needs no files"))
     monkeypatch.setattr(duration, "choose_device", lambda name: name)
     monkeypatch.setattr(duration, "check", lambda *given: None)  # it draws where the files are here
     probed = []
@@ -298,7 +375,7 @@ def test_estimate_without_files(device, monkeypatch):
 
     monkeypatch.setattr(duration, "probe", probe)
     plan = make_plan(images(algorithms=["nnpu"], configs=1))
-    found = duration.summarise(plan, device)
+    found = duration.summarize(plan, device)
     assert [p.stored for p in probed] == [None, (3, 73, 73)]
     runs, batch = networks.get("resnet32").probe[device]
     alone = 12 * 20_000 * 0.1 * 64 / batch / runs
@@ -312,23 +389,56 @@ def test_estimate_without_files(device, monkeypatch):
 
 
 def test_command_line(tiny, tmp_path):
-    given = ["plan", "images", "--datasets", "tiny", "--algorithms", "nnpu", "--configs", "1", "--splits", "1"]
+    given = [
+        "plan",
+        "images",
+        "--datasets",
+        "tiny",
+        "--algorithms",
+        "nnpu",
+        "--configs",
+        "1",
+        "--splits",
+        "1",
+    ]
     for network in ("mlp", "resnet32"):
-        done = CliRunner().invoke(app, [*given, "--network", network, "--precision", "bf16", "--json"])
+        done = CliRunner().invoke(
+            app, [*given, "--network", network, "--precision", "bf16", "--json"]
+        )
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["runs"] == 2
     for option, value in (("--network", "resnet33"), ("--precision", "bf32")):
         done = CliRunner().invoke(app, [*given, option, value])
         assert done.exit_code == 2
         assert value in done.stderr
-    ran = CliRunner().invoke(app, ["run", "demo", "--algorithms", "upu", "--network", "resnet32", "--steps", "2",
-                                   "--splits", "1", "--out", str(tmp_path / "out"), "--device", "cpu"])  # fmt: skip
+    ran = CliRunner().invoke(
+        app,
+        [
+            "run",
+            "demo",
+            "--algorithms",
+            "upu",
+            "--network",
+            "resnet32",
+            "--steps",
+            "2",
+            "--splits",
+            "1",
+            "--out",
+            str(tmp_path / "out"),
+            "--device",
+            "cpu",
+        ],
+    )
     assert "resnet32 needs images: digits keeps mlp" in ran.stderr
 
 
 def test_lists():
     kinds = {row["name"]: (row["kind"], row["network"]) for row in listing.datasets()}
-    assert {name for name, what in kinds.items() if what == ("image", "resnet32")} == {"cifar10", "imagenette"}
+    assert {name for name, what in kinds.items() if what == ("image", "resnet32")} == {
+        "cifar10",
+        "imagenette",
+    }
 
 
 # reports
@@ -341,7 +451,9 @@ def paper() -> pd.DataFrame:
     parts = []
     for dataset in ("letter", "imagenette", "usps", "cifar10"):
         means = {name: value for (d, name), value in theirs.items() if d == dataset}
-        parts.append(records({"pn-oracle": 0.99, **means, "pn-naive": 0.5}, dataset=dataset, case=1))
+        parts.append(
+            records({"pn-oracle": 0.99, **means, "pn-naive": 0.5}, dataset=dataset, case=1)
+        )
     return pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2")
 
 
@@ -371,7 +483,12 @@ def test_page_and_figures_of_four_datasets(tmp_path):
 
 def test_label_shift_figure_of_images():
     parts = [
-        records({"nnpu": 0.8, **({"nnpu-c": 0.9} if setting == "os" else {})}, dataset=name, setting=setting, rate=rate)
+        records(
+            {"nnpu": 0.8, **({"nnpu-c": 0.9} if setting == "os" else {})},
+            dataset=name,
+            setting=setting,
+            rate=rate,
+        )
         for name in ("cifar10", "imagenette", "usps")
         for setting in ("os", "ts")
         for rate in (0.1, 0.5)
@@ -380,4 +497,6 @@ def test_label_shift_figure_of_images():
     (figure,) = [figure for figure in figures() if figure.name == "label-shift"]
     chart = next(d.chart for d in draw(figure, read)).to_dict()
     drawn = pd.concat([pd.DataFrame(rows) for rows in chart["datasets"].values()])
-    assert set(drawn["panel"]) == {f"nnpu: {name}, case 1" for name in ("cifar10", "imagenette", "usps")}
+    assert set(drawn["panel"]) == {
+        f"nnpu: {name}, case 1" for name in ("cifar10", "imagenette", "usps")
+    }

@@ -17,21 +17,22 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 
 import puarena
-from puarena import files, fleet
+from puarena import training
 from puarena.algorithms import Phase
-from puarena.bench import resume
-from puarena.bench.doctor import examine
-from puarena.bench.plan import make_plan
-from puarena.bench.progress import Progress
-from puarena.bench.spec import Spec
 from puarena.cli import experiments
 from puarena.errors import UserError
-from puarena.fleet import Fleet, FleetConfig, State, StateError
-from puarena.fleet.best import Best
-from puarena.fleet.checkpoint import made_by
+from puarena.experiments import resume
+from puarena.experiments.doctor import examine
+from puarena.experiments.plan import make_plan
+from puarena.experiments.progress import Progress
+from puarena.experiments.spec import Spec
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
-from puarena.store import Folder, open_store
+from puarena.results import Folder, open_store
+from puarena.training import Fleet, FleetConfig, State, StateError
+from puarena.training.best import Best
+from puarena.training.checkpoint import made_by
+from puarena.utils import files
 from stand_still import command, plugged, until
 from toys import rows, toy
 
@@ -47,13 +48,13 @@ SPEC = Spec(
 )
 
 
-# -- fleets ----------------------------------------------------------------------------------------------------------
+# -- fleets ----------------------------------------------------------------------
 
 
 def interrupted(some: list, config: FleetConfig, x: np.ndarray, at: int) -> State:
     """The state of a fleet at the record of step ``at``."""
     f = Fleet(some, config, x)
-    with fleet.own_stream(f.device):
+    with training.own_stream(f.device):
         for step, _ in f.segments():
             if step == at:
                 return f.state()
@@ -67,7 +68,7 @@ def goes_on(some: list, config: FleetConfig, x: np.ndarray, state: State) -> Fle
     return f
 
 
-def same(a: fleet.Curves, b: fleet.Curves, atol: float = 0.0) -> None:
+def same(a: training.Curves, b: training.Curves, atol: float = 0.0) -> None:
     assert a.step.tolist() == b.step.tolist()
     assert (a.phase, a.selectable.tolist()) == (b.phase, b.selectable.tolist())
     assert a.diverged.tolist() == b.diverged.tolist()
@@ -80,12 +81,12 @@ def test_lost_rows_stay_lost_and_seconds_go_on():
     x, data, hidden = toy()
     some = rows("upu", 3, data, hidden)
     some[1] = replace(some[1], lr=1e30)
-    whole = fleet.train(some, CONFIG, x)
+    whole = training.train(some, CONFIG, x)
     assert whole.diverged.tolist() == [-1, 10, -1]
     state = interrupted(some, CONFIG, x, 30)
     again = goes_on(some, CONFIG, x, state)
     same(whole, again.log.curves())
-    assert again.optimisers["f"].descent.tolist()[1] == 0
+    assert again.optimizers["f"].descent.tolist()[1] == 0
     seconds = again.log.curves().seconds
     assert seconds[:3].tolist() == state.notes["log"]["seconds"]
     assert (np.diff(seconds) > 0).all()
@@ -106,11 +107,15 @@ def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
 
 def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     """Of PUe, whose first network only evaluates in the second phase."""
-    monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))}))
+    monkeypatch.setitem(
+        registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))})
+    )
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])
     x, some = x.reshape(-1, 3, 8, 8), rows("pue", 2, data, hidden)
-    config = FleetConfig(batch_size=32, steps=6, warmup=3, record_every=3, network="tiny", keep="pa")
+    config = FleetConfig(
+        batch_size=32, steps=6, warmup=3, record_every=3, network="tiny", keep="pa"
+    )
     whole = Fleet(some, config, x)
     whole.train()
     for at in (3, 6):
@@ -128,12 +133,16 @@ def test_the_best_checkpoint_has_the_buffers_of_networks():
     best = Best(algorithm, "pa")
     for step, value in enumerate(([0.5, 0.5], [0.7, 0.3])):
         algorithm.f.mean.fill_(step + 1)
-        best.offer(step, Phase(), torch.tensor(value, dtype=torch.float64), torch.tensor([False, False]))
+        best.offer(
+            step, Phase(), torch.tensor(value, dtype=torch.float64), torch.tensor([False, False])
+        )
     best.restore()
     assert algorithm.f.mean.tolist() == [[2.0] * 3, [1.0] * 3]
 
 
-@pytest.mark.parametrize("what", ["seed", "config", "puarena", "torch", "device", "names", "shapes"])
+@pytest.mark.parametrize(
+    "what", ["seed", "config", "puarena", "torch", "device", "names", "shapes"]
+)
 def test_a_foreign_state_is_refused_and_changes_nothing(what):
     x, data, hidden = toy()
     some = rows("nnpu", 2, data, hidden)
@@ -152,10 +161,10 @@ def test_a_foreign_state_is_refused_and_changes_nothing(what):
     f = Fleet(here, config, x)
     with pytest.raises(StateError):
         f.restore(State(tensors, state.notes))
-    same(fleet.train(here, config, x), f.train())
+    same(training.train(here, config, x), f.train())
 
 
-# -- results folders -------------------------------------------------------------------------------------------------
+# -- results folders -----------------------------------------------------------------
 
 
 class Told(Progress):
@@ -209,7 +218,11 @@ def states(out: Path) -> list[Path]:
 def whole(tmp_path_factory) -> pd.DataFrame:
     out = tmp_path_factory.mktemp("whole")
     told = go(out)
-    assert (told.records, told.said, states(out)) == (6 + 8, [], [])  # nnpu with nnpu-c, holistic-pu
+    assert (told.records, told.said, states(out)) == (
+        6 + 8,
+        [],
+        [],
+    )  # nnpu with nnpu-c, holistic-pu
     return curves(out)
 
 
@@ -244,15 +257,21 @@ def test_killed_and_resumed(tmp_path):
     assert 0 < told.records < 12
     assert states(tmp_path / "out") == [], "what was being written is gone, too"
     go(tmp_path / "whole", spec=spec)
-    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True
+    )
 
 
 def test_a_fleet_that_broke_goes_on(tmp_path):
     spec, flag = plugged(tmp_path, SPEC)
     flag.write_text("break")
     outcome = puarena.run(spec, tmp_path / "out", device="cpu", workers=1, checkpoint_every=0)
-    assert {failure.reason.split(" (")[0] for failure in outcome.failures} == {"RuntimeError: broken on purpose"}
-    assert {file.stem for file in states(tmp_path / "out")} == {failure.fleet for failure in outcome.failures}
+    assert {failure.reason.split(" (")[0] for failure in outcome.failures} == {
+        "RuntimeError: broken on purpose"
+    }
+    assert {file.stem for file in states(tmp_path / "out")} == {
+        failure.fleet for failure in outcome.failures
+    }
     flag.unlink()
     again = puarena.run(spec, tmp_path / "out", device="cpu")
     assert (again.computed, again.failed_before) == (0, 2), "only where that is asked for"
@@ -261,11 +280,13 @@ def test_a_fleet_that_broke_goes_on(tmp_path):
     assert told.records < 12
     assert open_store(tmp_path / "out").failures() == []
     go(tmp_path / "whole", spec=spec)
-    pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True
+    )
 
 
 def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet, "shape_of", lambda row: row.seed % 2)  # as if their data differed
+    monkeypatch.setattr(training, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     spec = SPEC.override(algorithms=["nnpu", "nnpu-c"])
     assert go(tmp_path / "whole", spec=spec).records == 2 * 6
     for stop in (6, 8):  # at the end of the first part, in the second
@@ -273,7 +294,9 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
         told = go(tmp_path / str(stop), spec=spec)
         assert told.records == 2 * 6 - stop
         assert told.steps_done == told.steps == 4 * 60
-        pd.testing.assert_frame_equal(curves(tmp_path / "whole"), curves(tmp_path / str(stop)), check_exact=True)
+        pd.testing.assert_frame_equal(
+            curves(tmp_path / "whole"), curves(tmp_path / str(stop)), check_exact=True
+        )
 
 
 def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
@@ -287,7 +310,9 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
         rewrite(file, **{key: "other"})
         said: list[str] = []
         assert resume.interrupted_fleets(store, runs, states_here, said.append) == {}
-        assert said == [f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"]
+        assert said == [
+            f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"
+        ]
         assert not file.exists()
         file.write_bytes(content)
     for damaged in (b"", content[:100], content[:-100]):
@@ -355,7 +380,9 @@ def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
 def test_a_folder_keeps_its_fleets(tmp_path, whole):
     """What a run is trained with changes the rounding of its numbers, so a folder is grouped once."""
     go(tmp_path / "a", 2)
-    with pytest.raises(puarena.UserError, match=r"fleets of the networks' own size.*--fleet-size 2 away, or use"):
+    with pytest.raises(
+        puarena.UserError, match=r"fleets of the networks' own size.*--fleet-size 2 away, or use"
+    ):
         go(tmp_path / "a", fleet_size=2)
     go(tmp_path / "a")
     pd.testing.assert_frame_equal(whole, curves(tmp_path / "a"), check_exact=True)
@@ -377,7 +404,9 @@ def test_of_two_groupings_that_race_one_is_refused(tmp_path, monkeypatch):
         put(store, planned, first)
 
     monkeypatch.setattr(Folder, "keep_planned", later)
-    with pytest.raises(UserError, match=r"has fleets of the networks' own size.*leave --fleet-size 1 away"):
+    with pytest.raises(
+        UserError, match=r"has fleets of the networks' own size.*leave --fleet-size 1 away"
+    ):
         puarena.run(spec, tmp_path, device="cpu", workers=1, fleet_size=1)
 
 
@@ -411,7 +440,14 @@ def test_states_are_rare(tmp_path):
             super().news(fleet, done)
 
     with pytest.raises(KeyboardInterrupt):
-        puarena.run(SPEC, tmp_path, device="cpu", workers=1, progress=Seen(10), checkpoint_every=resume.EVERY)
+        puarena.run(
+            SPEC,
+            tmp_path,
+            device="cpu",
+            workers=1,
+            progress=Seen(10),
+            checkpoint_every=resume.EVERY,
+        )
     assert not any(written)
     assert len(states(tmp_path)) == 1, "but a last one is kept"
     with pytest.raises(puarena.UserError, match="checkpoint_every is -1"):
@@ -420,9 +456,9 @@ def test_states_are_rare(tmp_path):
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):
-    from puarena.bench.joint_spec import unite
-    from puarena.bench.status import standing
-    from puarena.store.merge import merge
+    from puarena.experiments.joint_spec import unite
+    from puarena.experiments.status import standing
+    from puarena.results.merge import merge
 
     go(tmp_path / "a", 8)
     store = open_store(tmp_path / "a")
@@ -446,4 +482,4 @@ def test_resumed_on_a_gpu(name, at):
     state = interrupted(some, config, x, at)
     assert {tensor.device.type for tensor in state.tensors.values()} == {"cpu"}
     assert state.notes["device"] == made_by("cuda")["device"]
-    same(fleet.train(some, config, x), goes_on(some, config, x, state).log.curves(), atol=1e-6)
+    same(training.train(some, config, x), goes_on(some, config, x, state).log.curves(), atol=1e-6)

@@ -19,17 +19,21 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench import beacon, status
-from puarena.bench.machine import made
-from puarena.bench.plan import Plan, group, make_plan
-from puarena.bench.progress import Progress
-from puarena.bench.spec import Spec
 from puarena.cli import app
-from puarena.store import Folder, Store
+from puarena.experiments import beacon, status
+from puarena.experiments.machine import made
+from puarena.experiments.plan import Plan, group, make_plan
+from puarena.experiments.progress import Progress
+from puarena.experiments.spec import Spec
+from puarena.results import Folder, Store
 from results import curves
 
 SPEC = Spec(
-    problems=[{"dataset": "digits", "cases": [1, 2]}], algorithms=["upu", "nnpu"], splits=2, configs=2, steps=20
+    problems=[{"dataset": "digits", "cases": [1, 2]}],
+    algorithms=["upu", "nnpu"],
+    splits=2,
+    configs=2,
+    steps=20,
 )
 
 
@@ -44,12 +48,16 @@ def store(tmp_path: Path, plan: Plan) -> Store:
 
 
 def runs_of(plan: Plan, algorithm: str, case: int) -> list[str]:
-    return [run.run_id for run in plan.runs if (run.algorithm, run.problem.case) == (algorithm, case)]
+    return [
+        run.run_id for run in plan.runs if (run.algorithm, run.problem.case) == (algorithm, case)
+    ]
 
 
 def write(store: Store, fleet: str, runs: list[str], **fixed: Any) -> None:
     frame = curves(fleet, runs=len(runs), **fixed)
-    store.write_shard(fleet, frame.assign(run=[runs[int(run.split("-")[1])] for run in frame["run"]]))
+    store.write_shard(
+        fleet, frame.assign(run=[runs[int(run.split("-")[1])] for run in frame["run"]])
+    )
 
 
 def text_of(store: Store) -> str:
@@ -60,7 +68,11 @@ def text_of(store: Store) -> str:
 
 def note(store: Store, runs: list[str], host: str | None = None, pid: int | None = None) -> Path:
     file = store.path / f".running-{host}-{pid}.json"
-    content = {"host": host or platform.node(), "pid": os.getpid() if pid is None else pid, "fleets": {"f": runs}}
+    content = {
+        "host": host or platform.node(),
+        "pid": os.getpid() if pid is None else pid,
+        "fleets": {"f": runs},
+    }
     file.write_text(json.dumps(content))
     return file
 
@@ -79,7 +91,9 @@ def test_tree(store: Store, plan: Plan) -> None:
     assert lines[0] == "planned 16  done 6 (2 diverged)  failed 1  missing 9 (3 of them running)"
     assert lines[1].endswith("digits, case 1, OS, rate 0.3, prior 0.5: 6 of 8 done")
     assert lines[2].endswith("upu   4 of 4 done")
-    assert lines[3].endswith("nnpu  2 of 4 done (2 diverged at steps 100 to 300), 1 failed, 1 missing")
+    assert lines[3].endswith(
+        "nnpu  2 of 4 done (2 diverged at steps 100 to 300), 1 failed, 1 missing"
+    )
     assert lines[4].endswith("failed: RuntimeError: [red]boom[/red]")
     assert lines[5].endswith("digits, case 2, OS, rate 0.3, prior 0.5: 0 of 8 done")
     assert lines[6].endswith("upu   0 of 4 done, 3 running, 1 missing")
@@ -88,7 +102,7 @@ def test_tree(store: Store, plan: Plan) -> None:
 
 
 def test_a_diverged_run_is_done(store: Store, plan: Plan) -> None:
-    """It is data; that it diverged is said in its own words and colour."""
+    """It is data; that it diverged is said in its own words and color."""
     write(store, "a", plan.run_ids[:1], status="diverged at step 300")
     write(store, "b", plan.run_ids[1:])
     current = status.standing(store)
@@ -104,7 +118,13 @@ def test_a_diverged_run_is_done(store: Store, plan: Plan) -> None:
 def test_a_second_attempt_that_is_stored_is_done(store: Store, plan: Plan) -> None:
     store.write_failure("old", plan.run_ids[:2], "boom")
     write(store, "new", plan.run_ids[:1])
-    assert status.standing(store).counts == {"planned": 16, "done": 1, "diverged": 0, "failed": 1, "missing": 14}
+    assert status.standing(store).counts == {
+        "planned": 16,
+        "done": 1,
+        "diverged": 0,
+        "failed": 1,
+        "missing": 14,
+    }
 
 
 def test_reasons() -> None:
@@ -117,7 +137,10 @@ def test_a_failed_fleet_that_is_tried_again_is_running(store: Store, plan: Plan)
     runs = runs_of(plan, "upu", 1)
     store.write_failure("d", runs, "boom")
     note(store, runs)
-    assert (status.standing(store).count("failed"), status.standing(store).count("running")) == (0, 4)
+    assert (status.standing(store).count("failed"), status.standing(store).count("running")) == (
+        0,
+        4,
+    )
 
 
 def test_what_is_stale_is_not_running(store: Store, plan: Plan) -> None:
@@ -147,7 +170,9 @@ def test_a_run_tells_what_it_trains(tmp_path: Path) -> None:
             super().news(fleet, done)
             seen.append(({run.run_id for run in fleet.runs}, beacon.running(tmp_path)))
 
-    puarena.run(SPEC.override(algorithms=["upu"], cases=[1]), out=tmp_path, device="cpu", progress=Watch())
+    puarena.run(
+        SPEC.override(algorithms=["upu"], cases=[1]), out=tmp_path, device="cpu", progress=Watch()
+    )
     assert seen
     assert all(fleet <= active for fleet, active in seen)
     assert beacon.running(tmp_path) == set()
@@ -166,7 +191,9 @@ def test_watch_ends_when_all_is_done(store: Store, plan: Plan) -> None:
     out = io.StringIO()
     later = threading.Timer(0.3, lambda: write(store, "b", plan.run_ids[10:]))
     later.start()
-    current = status.watch(store, every=0.05, console=Console(file=out, width=100, force_terminal=True))
+    current = status.watch(
+        store, every=0.05, console=Console(file=out, width=100, force_terminal=True)
+    )
     later.join()
     assert current.over
     assert current.counts == {"planned": 16, "done": 16, "diverged": 0, "failed": 0, "missing": 0}
@@ -188,7 +215,13 @@ def test_command(store: Store, plan: Plan) -> None:
     write(store, "a", plan.run_ids[:10])
     note(store, plan.run_ids[10:11])
     done = CliRunner().invoke(app, ["status", str(store.path), "--json"])
-    assert json.loads(done.stdout) == {"planned": 16, "done": 10, "diverged": 0, "failed": 0, "missing": 6}
+    assert json.loads(done.stdout) == {
+        "planned": 16,
+        "done": 10,
+        "diverged": 0,
+        "failed": 0,
+        "missing": 6,
+    }
     assert "planned 16  done 10" in CliRunner().invoke(app, ["status", str(store.path)]).stdout
     wrong = CliRunner().invoke(app, ["status", str(store.path / "no")])
     assert (wrong.exit_code, "there is no results folder" in wrong.stderr) == (2, True)

@@ -10,12 +10,18 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import puarena
 from practice_tables import EXPECTED
-from puarena import catalogue, contract, fleet
+from puarena import catalog, training
 from puarena.algorithms.core.describe import explain
-from puarena.bench.plan import make_plan
-from puarena.bench.spec import Spec
-from puarena.classics import BaggingPUClassifier, BiasedClassifier, ElkanNotoClassifier, SpiesClassifier
+from puarena.classics import (
+    BaggingPUClassifier,
+    BiasedClassifier,
+    ElkanNotoClassifier,
+    SpiesClassifier,
+)
 from puarena.errors import UserError
+from puarena.experiments.plan import make_plan
+from puarena.experiments.spec import Spec
+from puarena.testing import contract
 
 FAST = {
     "elkan-noto": ElkanNotoClassifier(LogisticRegression()),
@@ -43,8 +49,12 @@ def test_scikit_learns_own_checks(name):
 def test_learns(name):
     x, y, _ = mixture()
     new, _, truth = mixture(seed=1)
-    model = FAST[name].__class__(**{**FAST[name].get_params(deep=False), "random_state": 0}).fit(x, y)
-    assert (model.predict(new) == truth).mean() > 0.8, name  # a constant answer has 0.5, the best possible one 0.93
+    model = (
+        FAST[name].__class__(**{**FAST[name].get_params(deep=False), "random_state": 0}).fit(x, y)
+    )
+    assert (model.predict(new) == truth).mean() > 0.8, (
+        name
+    )  # a constant answer has 0.5, the best possible one 0.93
     assert ((model.decision_function(new) > 0) == (model.predict(new) == 1)).all()
     assert model.score(new, truth.astype(int)) > 0.8
     np.testing.assert_allclose(model.predict_proba(new).sum(1), 1)
@@ -106,9 +116,15 @@ def test_any_classifier_may_be_wrapped():
 
 
 @pytest.mark.parametrize(
-    "model", [ElkanNotoClassifier(hold_out=1), BaggingPUClassifier(n_estimators=0), SpiesClassifier(spies=0),
-              SpiesClassifier(noise=1), BiasedClassifier(positive_weight="much")],
-)  # fmt: skip
+    "model",
+    [
+        ElkanNotoClassifier(hold_out=1),
+        BaggingPUClassifier(n_estimators=0),
+        SpiesClassifier(spies=0),
+        SpiesClassifier(noise=1),
+        BiasedClassifier(positive_weight="much"),
+    ],
+)
 def test_bad_parameters(model):
     with pytest.raises(ValueError):
         model.fit(*mixture(100)[:2])
@@ -120,14 +136,24 @@ def test_bad_labels(y):
         BiasedClassifier().fit(np.zeros((50, 2)), y)
 
 
-ROWS = ["elkan-noto", "elkan-noto-weighted", "bagging-pu", "spies", "biased-lr"]  # that need no prior
+ROWS = [
+    "elkan-noto",
+    "elkan-noto-weighted",
+    "bagging-pu",
+    "spies",
+    "biased-lr",
+]  # that need no prior
 
 
 def test_rows_of_the_benchmark(tmp_path):
     spec = Spec(
-        problems=[{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}], algorithms=[*ROWS, "nnpu"],
-        splits=1, configs=2, steps=20, record_every=10,
-    )  # fmt: skip
+        problems=[{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}],
+        algorithms=[*ROWS, "nnpu"],
+        splits=1,
+        configs=2,
+        steps=20,
+        record_every=10,
+    )
     plan = make_plan(spec)
     assert len(plan.runs) == 2 * (len(ROWS) + 2)  # a classic has one configuration
     outcome = puarena.run(spec, out=tmp_path, device="cpu", workers=1)
@@ -139,19 +165,21 @@ def test_rows_of_the_benchmark(tmp_path):
     assert mine["selectable"].all()
     assert (mine["status"] == "ok").all()
     assert mine["test_auc"].min() > 0.85
-    assert np.isfinite(mine[["test_accuracy", "test_f1", "val_pa", "val_pauc", "val_oa"]].to_numpy()).all()
+    assert np.isfinite(
+        mine[["test_accuracy", "test_f1", "val_pa", "val_pauc", "val_oa"]].to_numpy()
+    ).all()
     assert {row.algorithm for row in puarena.table(tmp_path)[0].rows} == {*ROWS, "nnpu"}
     assert puarena.run(spec, out=tmp_path, device="cpu", workers=1).computed == 0
 
 
 def test_all_does_not_mean_the_classics():
-    assert catalogue.names("classic") == [*ROWS, "sar-em-lr", "puet", "puet-c"]
+    assert catalog.names("classic") == [*ROWS, "sar-em-lr", "puet", "puet-c"]
     problems = [{"dataset": "digits"}]
     assert not set(Spec(problems=problems).resolve().algorithms) & set(ROWS)
-    assert "Elkan, Noto" in explain(catalogue.get("elkan-noto"))
+    assert "Elkan, Noto" in explain(catalog.get("elkan-noto"))
 
 
 def test_the_engine_does_not_know_them():
     x, data, hidden = contract.toy_problem(0.5)
     with pytest.raises(UserError, match="unknown algorithm 'spies'"):
-        fleet.train([fleet.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)
+        training.train([training.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)

@@ -15,12 +15,21 @@ from sklearn.utils.estimator_checks import check_estimator
 import goldens
 import puarena
 from practice_tables import EXPECTED
-from puarena import catalogue
+from puarena import catalog
 from puarena.algorithms.core.describe import explain
-from puarena.bench.spec import Spec
 from puarena.classics import PUExtraTreesClassifier
 from puarena.classics import trees as arrays
-from puarena.classics.trees import Nodes, Risk, Splits, Table, cut_range, evaluate, extra_random, grow
+from puarena.classics.trees import (
+    Nodes,
+    Risk,
+    Splits,
+    Table,
+    cut_range,
+    evaluate,
+    extra_random,
+    grow,
+)
+from puarena.experiments.spec import Spec
 
 
 def cases(kind):
@@ -71,7 +80,9 @@ def test_golden_splits(case):
 @pytest.mark.parametrize("case", cases("cut-range"), ids=lambda c: c["id"])
 def test_golden_cut_range(case):
     values = np.array(case["inputs"]["values"])
-    both = np.concatenate([values, [5.0, 5.0], values])  # other nodes beside it, one without a range
+    both = np.concatenate(
+        [values, [5.0, 5.0], values]
+    )  # other nodes beside it, one without a range
     sizes = np.array([len(values), 2, len(values)])
     nodes = Nodes(np.arange(len(both)), sizes, np.zeros(3, int), len(both))
     low, high = cut_range(nodes, both, inner=True)
@@ -91,10 +102,21 @@ def test_golden_trees(case):
         _, feature, cut = (np.array(column) for column in zip(*next(wanted), strict=True))
         return Splits(feature, cut, *evaluate(nodes, table.values(nodes, feature), cut, risk))
 
-    forest = grow(Table(np.concatenate([x_p, x_u]), len(x_p)), risk_of(case), 1, choose, case["params"]["depth"])
+    forest = grow(
+        Table(np.concatenate([x_p, x_u]), len(x_p)),
+        risk_of(case),
+        1,
+        choose,
+        case["params"]["depth"],
+    )
     close(forest.importances(x_p.shape[1]), case["expected_value"], case, "importances")
     close(forest.reduction[:3], extra["reduction"], case, "reduction")
-    heap = [forest.left[1], forest.right[1], forest.left[2], forest.right[2]]  # the leaves 3, 4, 5, 6
+    heap = [
+        forest.left[1],
+        forest.right[1],
+        forest.left[2],
+        forest.right[2],
+    ]  # the leaves 3, 4, 5, 6
     assert (forest.feature[heap] == -1).all()
     close(forest.v[heap], extra["leaf_v"], case, "v of the leaves")
     assert np.sign(forest.v[heap] - 0.5).tolist() == extra["leaf_decision"]
@@ -103,7 +125,7 @@ def test_golden_trees(case):
     close(np.clip(forest.v[leaf], 0, 1), extra["test_score"], case, "score")
 
 
-# -- the limit of labeled data ---------------------------------------------------------------------------------------
+# -- the limit of labeled data -------------------------------------------------------
 
 
 def smallest_risk(table, nodes, risk):
@@ -132,7 +154,9 @@ def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, cop
     prior = weight * len(positive) / (weight * len(positive) + len(negative))
     risk = Risk(prior, len(positive), len(u), one_sample)
     weights = np.where(label, weight, 1.0)
-    model = DecisionTreeClassifier(criterion="gini", max_depth=4, random_state=0).fit(x, label, sample_weight=weights)
+    model = DecisionTreeClassifier(criterion="gini", max_depth=4, random_state=0).fit(
+        x, label, sample_weight=weights
+    )
     tree, everything = model.tree_, np.concatenate([positive, u]).astype(np.float64)
     path, depth = model.decision_path(everything.astype(np.float32)), iter(range(4))
 
@@ -142,7 +166,9 @@ def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, cop
         feature, cut = tree.feature[their], tree.threshold[their]
         assert (feature >= 0).all()  # where they have a leaf, so do we
         values = evaluate(nodes, table.values(nodes, feature), cut, risk)
-        np.testing.assert_allclose(values[2], smallest_risk(table, nodes, risk), atol=1e-12)  # their best is ours
+        np.testing.assert_allclose(
+            values[2], smallest_risk(table, nodes, risk), atol=1e-12
+        )  # their best is ours
         return Splits(feature, cut, *values)
 
     forest = grow(Table(everything, len(positive)), risk, 1, as_scikit_learn, max_depth=4)
@@ -153,7 +179,9 @@ def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, cop
         if forest.feature[a] >= 0:
             below = [tree.children_left[b], tree.children_right[b]]
             mass = tree.weighted_n_node_samples * tree.impurity / weights.sum()
-            assert forest.reduction[a] == pytest.approx(2 * (mass[b] - mass[below].sum()), abs=1e-12)
+            assert forest.reduction[a] == pytest.approx(
+                2 * (mass[b] - mass[below].sum()), abs=1e-12
+            )
             mine += [forest.left[a], forest.right[a]]
             theirs += below
     assert len(mine) == tree.node_count > 9
@@ -176,7 +204,7 @@ def test_with_true_negatives_it_is_extra_trees():
     assert abs(np.mean(mine.predict_proba(new) - theirs.predict_proba(new))) < 0.01
 
 
-# -- learning --------------------------------------------------------------------------------------------------------
+# -- learning ----------------------------------------------------------------------
 
 
 def gaussians(n_p, n_u, prior, seed, gap=2.0):
@@ -188,9 +216,15 @@ def gaussians(n_p, n_u, prior, seed, gap=2.0):
 @pytest.mark.parametrize("prior", [0.25, 0.7])
 def test_known_mixture_recovers_bayes_in_one_dimension(prior):
     x, y, _ = gaussians(4000, 8000, prior, seed=0)
-    model = PUExtraTreesClassifier(prior, "two-sample", min_samples_leaf=400, random_state=0).fit(x, y)
+    model = PUExtraTreesClassifier(prior, "two-sample", min_samples_leaf=400, random_state=0).fit(
+        x, y
+    )
     grid = np.linspace(-1, 3, 9)[:, None]
-    bayes = prior * norm.pdf(grid[:, 0], 2) / (prior * norm.pdf(grid[:, 0], 2) + (1 - prior) * norm.pdf(grid[:, 0]))
+    bayes = (
+        prior
+        * norm.pdf(grid[:, 0], 2)
+        / (prior * norm.pdf(grid[:, 0], 2) + (1 - prior) * norm.pdf(grid[:, 0]))
+    )
     assert np.abs(model.predict_proba(grid)[:, 1] - bayes).max() < 0.12
     new, _, truth = gaussians(0, 5000, prior, seed=1)
     edge = 1 + np.log((1 - prior) / prior) / 2
@@ -205,8 +239,17 @@ def one_sample(n=1500, prior=0.6, rate=0.5, seed=0):
     return x, (label & (rng.random(n) < rate)).astype(int), label
 
 
-@pytest.mark.parametrize("options", [{}, {"risk": "upu"}, {"loss": "logistic"}, {"risk": "upu", "loss": "logistic"},
-                                     {"cuts": "inner"}, {"max_depth": 6}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"risk": "upu"},
+        {"loss": "logistic"},
+        {"risk": "upu", "loss": "logistic"},
+        {"cuts": "inner"},
+        {"max_depth": 6},
+    ],
+)
 def test_learns_in_every_form(options):
     x, y, _ = one_sample()
     new, _, truth = one_sample(seed=1)
@@ -224,10 +267,16 @@ def test_one_sample_data_need_the_one_sample_form():
     x = (rng.normal(size=len(label)) + 2 * label)[:, None]
     y = (label & (rng.random(len(label)) < 0.6)).astype(int)
     grid = np.linspace(-0.5, 2.5, 7)[:, None]
-    bayes = prior * norm.pdf(grid[:, 0], 2) / (prior * norm.pdf(grid[:, 0], 2) + (1 - prior) * norm.pdf(grid[:, 0]))
+    bayes = (
+        prior
+        * norm.pdf(grid[:, 0], 2)
+        / (prior * norm.pdf(grid[:, 0], 2) + (1 - prior) * norm.pdf(grid[:, 0]))
+    )
     mine, other = (
         np.abs(
-            PUExtraTreesClassifier(prior, setting, n_estimators=50, min_samples_leaf=400, random_state=0)
+            PUExtraTreesClassifier(
+                prior, setting, n_estimators=50, min_samples_leaf=400, random_state=0
+            )
             .fit(x, y)
             .predict_proba(grid)[:, 1]
             - bayes
@@ -240,7 +289,9 @@ def test_one_sample_data_need_the_one_sample_form():
 
 def test_the_answer_is_the_vote():
     x, y, _ = one_sample(400, seed=3)
-    model = PUExtraTreesClassifier(0.6, n_estimators=25, min_samples_leaf=30, random_state=1).fit(x, y)
+    model = PUExtraTreesClassifier(0.6, n_estimators=25, min_samples_leaf=30, random_state=1).fit(
+        x, y
+    )
     score, vote = model._means(x)
     assert ((score > 0.5) != (vote >= 0.5)).any()  # they do differ here
     assert ((model.predict(x) == 1) == (vote >= 0.5)).all()
@@ -265,7 +316,9 @@ def test_limits_of_growth():
     x, y, _ = one_sample(300)
     flat = PUExtraTreesClassifier(0.6, n_estimators=5, max_depth=2, random_state=0).fit(x, y)
     assert all(len(f.v) <= f.trees * 7 for f in flat.forests_)
-    same = PUExtraTreesClassifier(0.6, n_estimators=3, random_state=0).fit(np.ones((40, 2)), np.arange(40) % 2)
+    same = PUExtraTreesClassifier(0.6, n_estimators=3, random_state=0).fit(
+        np.ones((40, 2)), np.arange(40) % 2
+    )
     assert sum(len(f.v) for f in same.forests_) == 3  # nothing varies
     assert not same.feature_importances_.any()
 
@@ -280,13 +333,20 @@ def test_only_features_that_vary_are_drawn():
     assert splits.feature.tolist() == [17]
     assert x[:, 17].min() <= splits.cut[0] < x[:, 17].max()
     everywhere = rng.normal(size=(200, 50))
-    seen = {int(extra_random(rng)(Table(everywhere, 100), nodes, Risk(0.5, 100, 100)).feature[0]) for _ in range(300)}
+    seen = {
+        int(extra_random(rng)(Table(everywhere, 100), nodes, Risk(0.5, 100, 100)).feature[0])
+        for _ in range(300)
+    }
     assert len(seen) > 40  # any of the 50, of which ceil(sqrt(50)) = 8 compete
     assert ceil(sqrt(50)) == 8
 
 
 def test_scikit_learns_own_checks():
-    check_estimator(PUExtraTreesClassifier(prior=0.5, n_estimators=5), on_skip=None, expected_failed_checks=EXPECTED)
+    check_estimator(
+        PUExtraTreesClassifier(prior=0.5, n_estimators=5),
+        on_skip=None,
+        expected_failed_checks=EXPECTED,
+    )
 
 
 def test_estimated_prior():
@@ -297,10 +357,17 @@ def test_estimated_prior():
 
 @pytest.mark.parametrize(
     "options, word",
-    [({"prior": 1.5}, "between 0 and 1"), ({"prior": "half"}, "estimate"), ({"setting": "os"}, "one-sample"),
-     ({"risk": "pn"}, "nnpu"), ({"loss": "hinge"}, "quadratic"), ({"cuts": "middle"}, "inner"),
-     ({"n_estimators": 0}, "1 or more"), ({"max_depth": 0}, "1 or more")],
-)  # fmt: skip
+    [
+        ({"prior": 1.5}, "between 0 and 1"),
+        ({"prior": "half"}, "estimate"),
+        ({"setting": "os"}, "one-sample"),
+        ({"risk": "pn"}, "nnpu"),
+        ({"loss": "hinge"}, "quadratic"),
+        ({"cuts": "middle"}, "inner"),
+        ({"n_estimators": 0}, "1 or more"),
+        ({"max_depth": 0}, "1 or more"),
+    ],
+)
 def test_bad_parameters(options, word):
     with pytest.raises(ValueError, match=word):
         PUExtraTreesClassifier(**{"prior": 0.5, **options}).fit(*one_sample(50)[:2])
@@ -308,15 +375,24 @@ def test_bad_parameters(options, word):
 
 def test_rows_of_the_benchmark(tmp_path):
     problems = [{"dataset": "digits", "settings": ["os", "ts"], "rates": [0.2]}]
-    spec = Spec(problems=problems, algorithms=["puet", "puet-c"], splits=1, configs=1, steps=20, record_every=10)
+    spec = Spec(
+        problems=problems,
+        algorithms=["puet", "puet-c"],
+        splits=1,
+        configs=1,
+        steps=20,
+        record_every=10,
+    )
     outcome = puarena.run(spec, out=tmp_path, device="cpu", workers=1)
     assert not outcome.failures
     frame = puarena.load(tmp_path).df()
     assert sorted(zip(frame["setting"], frame["algorithm"], strict=True)) == [
-        ("os", "puet"), ("os", "puet-c"), ("ts", "puet"),
-    ]  # fmt: skip
+        ("os", "puet"),
+        ("os", "puet-c"),
+        ("ts", "puet"),
+    ]
     assert frame["test_auc"].min() > 0.9
-    entry = catalogue.get("puet-c")
+    entry = catalog.get("puet-c")
     assert (entry.base, entry.calibrated, entry.needs_prior) == ("puet", True, True)
-    assert catalogue.get("puet").make(0, 0.3).prior == 0.3
-    assert "Wilton" in explain(catalogue.get("puet"))
+    assert catalog.get("puet").make(0, 0.3).prior == 0.3
+    assert "Wilton" in explain(catalog.get("puet"))

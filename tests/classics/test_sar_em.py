@@ -17,14 +17,16 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import goldens
 from practice_tables import EXPECTED, table
-from puarena import catalogue
+from puarena import catalog
 from puarena.classics import SarEMClassifier
 from puarena.classics.sar_em import expected_likelihood, posterior
 
 PRECISE = LogisticRegression(tol=1e-10, max_iter=10_000)
 
 
-@pytest.mark.parametrize("case", goldens.cases("sar_em", lambda c: c["params"]["kind"] == "em"), ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", goldens.cases("sar_em", lambda c: c["params"]["kind"] == "em"), ids=lambda c: c["id"]
+)
 def test_golden_em(case):
     x, s = np.array(case["inputs"]["x"]), np.array(case["inputs"]["s"])
     options = {
@@ -33,14 +35,29 @@ def test_golden_em(case):
     }
     model = SarEMClassifier(PRECISE, PRECISE, refit=False, **options).fit(x, s)
     extra, value = case["expected_extra"], case["expected_value"]
-    f, g = (np.log(p / (1 - p)) for p in (model.predict_proba(x)[:, 1], model.predict_propensity(x)))
+    f, g = (
+        np.log(p / (1 - p)) for p in (model.predict_proba(x)[:, 1], model.predict_propensity(x))
+    )
     for name, got in {
-        "h": expit(f), "e": expit(g), "posterior": np.where(s == 1, 1.0, posterior(f, g)), "loglik": model.likelihood_,
-    }.items():  # fmt: skip
+        "h": expit(f),
+        "e": expit(g),
+        "posterior": np.where(s == 1, 1.0, posterior(f, g)),
+        "loglik": model.likelihood_,
+    }.items():
         goldens.close(got, extra[name], case, "float64", name)
-    goldens.close(np.r_[model.estimator_.coef_[0], model.estimator_.intercept_], value["h_coef"], case, "float64", "h")
     goldens.close(
-        np.r_[model.propensity_.coef_[0], model.propensity_.intercept_], value["e_coef"], case, "float64", "e"
+        np.r_[model.estimator_.coef_[0], model.estimator_.intercept_],
+        value["h_coef"],
+        case,
+        "float64",
+        "h",
+    )
+    goldens.close(
+        np.r_[model.propensity_.coef_[0], model.propensity_.intercept_],
+        value["e_coef"],
+        case,
+        "float64",
+        "e",
     )
     if "iterations" in extra:
         assert model.n_iter_ == extra["iterations"]
@@ -49,7 +66,9 @@ def test_golden_em(case):
         goldens.close(model.predict_proba(x)[:, 1], extra["refit_h"], case, "float64", "refit")
 
 
-@pytest.mark.parametrize("case", goldens.cases("sar_em", lambda c: "-likelihood" in c["id"]), ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", goldens.cases("sar_em", lambda c: "-likelihood" in c["id"]), ids=lambda c: c["id"]
+)
 def test_golden_likelihood(case):
     x = case["inputs"]
     f, g = np.r_[x["f_p"], x["f_u"]], np.r_[x["g_p"], x["g_u"]]
@@ -77,16 +96,21 @@ def test_it_finds_class_and_propensity_where_the_naive_one_does_not():
 def test_any_classifier_and_chosen_columns():
     x, y, s, _ = biased(1500)
     forest = RandomForestClassifier(20, min_samples_leaf=40, random_state=0)
-    model = SarEMClassifier(forest, propensity_features=[1], refit=False, max_iter=5, random_state=1).fit(x, s)
+    model = SarEMClassifier(
+        forest, propensity_features=[1], refit=False, max_iter=5, random_state=1
+    ).fit(x, s)
     assert (model.predict(x) == y).mean() > 0.78
     assert len(model.predict_propensity(x)) == len(x)
-    assert catalogue.get("sar-em-lr").make(0).max_iter == 30
+    assert catalog.get("sar-em-lr").make(0).max_iter == 30
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"propensity_features": [2]}, r"propensity_features is \[2\], and the table has 2 columns"),
+        (
+            {"propensity_features": [2]},
+            r"propensity_features is \[2\], and the table has 2 columns",
+        ),
         ({"propensity_features": []}, r"propensity_features is \[\]"),
         ({"max_iter": 0}, "max_iter must be at least 1, and 0 was given"),
     ],
@@ -109,15 +133,24 @@ def test_weights_known_negatives_and_text():
     part = SarEMClassifier(max_iter=5).fit(x, s, sample_weight=whole)
     same = SarEMClassifier(max_iter=5).fit(x[whole > 0], s[whole > 0])
     plain = SarEMClassifier(LogisticRegression(), LogisticRegression(), max_iter=5)
-    one, two = plain.fit(x, s, whole).predict_proba(x), plain.fit(x[whole > 0], s[whole > 0]).predict_proba(x)
+    one, two = (
+        plain.fit(x, s, whole).predict_proba(x),
+        plain.fit(x[whole > 0], s[whole > 0]).predict_proba(x),
+    )
     np.testing.assert_allclose(one, two, atol=1e-3)  # a weight of 0 is no row
-    assert part.estimator_[0].n_samples_seen_ != same.estimator_[0].n_samples_seen_  # scaling alone sees all
+    assert (
+        part.estimator_[0].n_samples_seen_ != same.estimator_[0].n_samples_seen_
+    )  # scaling alone sees all
     marks = s.astype(int) - (~truth & (np.arange(600) % 2 == 0))
-    known, unknown = (SarEMClassifier(max_iter=5).fit(x, y).predict_proba(x)[~truth, 1] for y in (marks, s))
+    known, unknown = (
+        SarEMClassifier(max_iter=5).fit(x, y).predict_proba(x)[~truth, 1] for y in (marks, s)
+    )
     assert known.mean() < unknown.mean()
     frame = pd.DataFrame({"a": x[:, 0], "town": np.where(x[:, 1] > 0, "A", "B")})
-    base = make_pipeline(make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough"),
-                         LogisticRegression())  # fmt: skip
+    base = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough"),
+        LogisticRegression(),
+    )
     clf = SarEMClassifier(base, base, max_iter=5).fit(frame, s)
     assert (clf.predict(frame) == truth).mean() > 0.75
     assert clf.predict_propensity(frame).shape == (600,)

@@ -13,7 +13,9 @@ from bad_inputs import call, refused
 from puarena.errors import UserError
 
 TINY = ["--algorithms", "nnpu", "--splits", "1", "--steps", "20", "--cases", "1"]
-SPEC = "problems: [{dataset: digits}]\nalgorithms: [nnpu, dist-pu]\nsplits: 1\nconfigs: 1\nsteps: 20\n"
+SPEC = (
+    "problems: [{dataset: digits}]\nalgorithms: [nnpu, dist-pu]\nsplits: 1\nconfigs: 1\nsteps: 20\n"
+)
 PLUGIN = """
 from puarena.algorithms import Algorithm, logistic
 
@@ -43,14 +45,24 @@ FILES = {
     "syntax.py": "def (:\n",
     "empty.py": "",
     "all.py": PLUGIN.format(body="return f_p.mean(-1)").replace('"mine", "Mine"', '"all", "All"'),
-    "upper.py": PLUGIN.format(body="return f_p.mean(-1)").replace('"mine", "Mine"', '"Mine One", "Mine"'),
-    "built_in.py": PLUGIN.format(body="return f_p.mean(-1)").replace('"mine", "Mine"', '"nnpu", "Mine"'),
-    "setting.py": PLUGIN.format(body="return f_p.mean(-1)").replace('"two-sample"', '"three-sample"'),
-    "twice.py": PLUGIN.format(body="return f_p.mean(-1)") + "\nclass Other(Mine):\n    name = 'mine'\n",
+    "upper.py": PLUGIN.format(body="return f_p.mean(-1)").replace(
+        '"mine", "Mine"', '"Mine One", "Mine"'
+    ),
+    "built_in.py": PLUGIN.format(body="return f_p.mean(-1)").replace(
+        '"mine", "Mine"', '"nnpu", "Mine"'
+    ),
+    "setting.py": PLUGIN.format(body="return f_p.mean(-1)").replace(
+        '"two-sample"', '"three-sample"'
+    ),
+    "twice.py": PLUGIN.format(body="return f_p.mean(-1)")
+    + "\nclass Other(Mine):\n    name = 'mine'\n",
     "deep.yaml": "problems: " + "[" * 3000 + "]" * 3000 + "\n",
     "deep_block.yaml": "\n".join(" " * i + "a:" for i in range(300)) + " 1\n",
     "bomb.yaml": "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
-    + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+    + "".join(
+        f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n"
+        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ),
     "circle.yaml": "a: &a [*a]\n",
     "twice.yaml": SPEC + "steps: 30\n",
     "twice_inside.yaml": "problems: [{dataset: digits, dataset: usps}]\n",
@@ -74,10 +86,19 @@ FILES = {
     "file": "not a folder",
 }
 HYPER = [  # algorithm, name, value as YAML has it, words
-    *(("'*'", "lr", value, "lr of *") for value in ("0", "-1", ".inf", ".nan", "abc", "true", "null", "[1]", "{a: 1}")),
-    *(("nnpu", "batch_size", value, "batch_size of nnpu") for value in ("0", "-3", "1.5", ".nan", "many")),
+    *(
+        ("'*'", "lr", value, "lr of *")
+        for value in ("0", "-1", ".inf", ".nan", "abc", "true", "null", "[1]", "{a: 1}")
+    ),
+    *(
+        ("nnpu", "batch_size", value, "batch_size of nnpu")
+        for value in ("0", "-3", "1.5", ".nan", "many")
+    ),
     *(("nnpu", "momentum", value, "momentum of nnpu") for value in ("1", "-0.1", "2", ".nan")),
-    *(("nnpu-ga", "beta", value, "beta of nnpu-ga") for value in (".inf", ".nan", "true", "word", "-1")),
+    *(
+        ("nnpu-ga", "beta", value, "beta of nnpu-ga")
+        for value in (".inf", ".nan", "true", "word", "-1")
+    ),
     ("nnpu", "learning_rate", "0.1", "hyperparameter of nnpu 'learning_rate'"),
     ("'*'", "alpha", "0.1", "hyperparameter of every algorithm 'alpha'"),
     ("nnpux", "lr", "0.1", "algorithm 'nnpux'"),
@@ -96,9 +117,24 @@ NUMBERS = {  # options of an experiment, and values that nobody can have meant
     "--precision": (["float16", "half"], "precision"),
     "--profile": (["release", "paper"], "profile"),
     "--prior": (["estimate:bbx", "0.5", "guess", ","], "prior"),
-    "--plugin": (["missing.py", "raises.py", "exits.py", "syntax.py", "empty.py", "all.py", "upper.py", "built_in.py",
-                  "setting.py", "twice.py", "file", "."], "plugin"),
-}  # fmt: skip
+    "--plugin": (
+        [
+            "missing.py",
+            "raises.py",
+            "exits.py",
+            "syntax.py",
+            "empty.py",
+            "all.py",
+            "upper.py",
+            "built_in.py",
+            "setting.py",
+            "twice.py",
+            "file",
+            ".",
+        ],
+        "plugin",
+    ),
+}
 
 
 @pytest.fixture
@@ -114,9 +150,13 @@ def folder(tmp_path, monkeypatch):
 def write_tables(folder: Path) -> None:
     rng = np.random.default_rng(0)
     s = np.arange(80) < 20
-    frame = pd.DataFrame({"a": rng.normal(size=80) + s, "b": rng.normal(size=80), "s": s.astype(int)})
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=80) + s, "b": rng.normal(size=80), "s": s.astype(int)}
+    )
     frame.to_csv(folder / "t.csv", index=False)
-    frame.assign(a=np.where(np.arange(80) == 3, np.inf, frame["a"])).to_csv(folder / "infinite.csv", index=False)
+    frame.assign(a=np.where(np.arange(80) == 3, np.inf, frame["a"])).to_csv(
+        folder / "infinite.csv", index=False
+    )
     frame.assign(s=(np.arange(80) == 0).astype(int)).to_csv(folder / "one.csv", index=False)
     frame.assign(s=0).to_csv(folder / "none.csv", index=False)
 
@@ -130,7 +170,8 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 @pytest.mark.parametrize(
-    "option, value, word", [(option, v, word) for option, (values, word) in NUMBERS.items() for v in values]
+    "option, value, word",
+    [(option, v, word) for option, (values, word) in NUMBERS.items() for v in values],
 )
 def test_options_of_an_experiment(command, option, value, word, folder):
     out = ["--out", "out"] if command == "run" else []
@@ -143,11 +184,15 @@ def test_options_of_an_experiment(command, option, value, word, folder):
 def test_a_spec_file(name, folder):
     message = refused(folder, "plan", name)
     assert name in message or "spec is wrong" in message
-    assert message == refused(folder, "run", name, "--out", "out")  # plan refuses what run refuses, in the same words
+    assert message == refused(
+        folder, "run", name, "--out", "out"
+    )  # plan refuses what run refuses, in the same words
     assert len(message) < 500
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".yaml") and name != "dataset.yaml"])
+@pytest.mark.parametrize(
+    "name", [name for name in FILES if name.endswith(".yaml") and name != "dataset.yaml"]
+)
 def test_a_dataset_file(name, folder):
     assert name in refused(folder, "plan", "demo", "--datasets", name) or name == "unknown.yaml"
 
@@ -161,7 +206,18 @@ def test_hyper_is_checked_when_the_spec_is_read(algorithm, name, value, words, f
 @pytest.mark.parametrize("body, words", BODIES.items())
 def test_a_plugin_is_looked_at_before_the_first_fleet(body, words, folder):
     (folder / "mine.py").write_text(PLUGIN.format(body=body))
-    message = refused(folder, "run", "demo", *TINY[2:], "--algorithms", "mine", "--plugin", "mine.py", "--out", "out")
+    message = refused(
+        folder,
+        "run",
+        "demo",
+        *TINY[2:],
+        "--algorithms",
+        "mine",
+        "--plugin",
+        "mine.py",
+        "--out",
+        "out",
+    )
     assert "algorithm 'mine' of plugin" in message
     assert words in message
 
@@ -195,7 +251,21 @@ FIT = ["fit", "t.csv", "--label", "s", "--steps", "5"]
         (["fit", "nothing.csv", "--label", "s", "--out", "m"], "nothing.csv"),
         (["fit", "uneven.csv", "--label", "s", "--out", "m"], "uneven.csv"),
         (["fit", "only_label.csv", "--label", "s", "--out", "m"], "'s'"),
-        (["fit", "infinite.csv", "--label", "s", "--out", "m", "--algorithm", "nnpu", "--steps", "5"], "'a'"),
+        (
+            [
+                "fit",
+                "infinite.csv",
+                "--label",
+                "s",
+                "--out",
+                "m",
+                "--algorithm",
+                "nnpu",
+                "--steps",
+                "5",
+            ],
+            "'a'",
+        ),
         (["fit", "none.csv", "--label", "s", "--out", "m"], "one value"),
         (["fit", "one.csv", "--label", "s", "--out", "m"], "1 labeled positive"),
         (["fit", "not.parquet", "--label", "s", "--out", "m"], "Parquet"),
@@ -333,11 +403,39 @@ GOOD = [  # what people write, and what they mean by it
     ["report", "{r}", "--metrics", "Accuracy,ROC_AUC", "--criteria", "PA"],
     ["report", "{r}", "--settings", "one-sample"],
     ["report", "{r}", "--error", "stderr-sample"],
-    ["fit", "t.csv", "--label", "s", "--steps", "5", "--algorithm", "nnpu", "--setting", "os", "--prior", "0.5",
-     "--out", "m"],
-    ["fit", "t.csv", "--label", "s", "--steps", "5", "--algorithm", "nnpu", "--setting", "one-sample", "--prior", "0.5",
-     "--out", "m"],
-]  # fmt: skip
+    [
+        "fit",
+        "t.csv",
+        "--label",
+        "s",
+        "--steps",
+        "5",
+        "--algorithm",
+        "nnpu",
+        "--setting",
+        "os",
+        "--prior",
+        "0.5",
+        "--out",
+        "m",
+    ],
+    [
+        "fit",
+        "t.csv",
+        "--label",
+        "s",
+        "--steps",
+        "5",
+        "--algorithm",
+        "nnpu",
+        "--setting",
+        "one-sample",
+        "--prior",
+        "0.5",
+        "--out",
+        "m",
+    ],
+]
 
 
 @pytest.mark.parametrize("args", GOOD, ids=lambda args: " ".join(args[:2] + args[-2:]))

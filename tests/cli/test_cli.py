@@ -11,10 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import fleet
+from puarena import training
 from puarena.cli import app
 
-TINY = ["--algorithms", "nnpu,nnpu-c", "--splits", "2", "--configs", "1", "--steps", "20", "--cases", "1"]
+TINY = [
+    "--algorithms",
+    "nnpu,nnpu-c",
+    "--splits",
+    "2",
+    "--configs",
+    "1",
+    "--steps",
+    "20",
+    "--cases",
+    "1",
+]
 
 
 def call(*args: object):
@@ -45,7 +56,9 @@ def results(tmp_path_factory):
 def test_nothing_heavy_is_imported(code):
     heavy = ("torch", "pandas", "duckdb", "numpy", "pydantic")
     script = f"try:\n    {code}\nexcept SystemExit: pass\nimport sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -59,9 +72,14 @@ def test_version_and_metadata_agree():
 
 @pytest.mark.parametrize(
     "what, name, key",
-    [("algorithms", "nnpu-c", "paper"), ("datasets", "digits", "cases"), ("criteria", "pa", "meaning"),
-     ("networks", "resnet34", "meaning"), ("suites", "label-shift", "description")],
-)  # fmt: skip
+    [
+        ("algorithms", "nnpu-c", "paper"),
+        ("datasets", "digits", "cases"),
+        ("criteria", "pa", "meaning"),
+        ("networks", "resnet34", "meaning"),
+        ("suites", "label-shift", "description"),
+    ],
+)
 def test_list(what, name, key):
     assert name in call("list", what).stdout
     rows = json.loads(call("list", what, "--json").stdout)
@@ -88,7 +106,17 @@ def test_whole_way(results, tmp_path):
 
     files = {kind: tmp_path / f"table.{kind}" for kind in ("markdown", "latex", "csv", "html")}
     options = [part for kind, file in files.items() for part in (f"--{kind}", str(file))]
-    result = call("report", results, *options, "--metric", "accuracy,f1", "--criterion", "pa", "--error", "std")
+    result = call(
+        "report",
+        results,
+        *options,
+        "--metric",
+        "accuracy,f1",
+        "--criterion",
+        "pa",
+        "--error",
+        "std",
+    )
     assert result.exit_code == 0, result.output
     assert "nnpu-c" in result.stdout
     assert all("nnpu-c" in file.read_text() for file in files.values())
@@ -96,9 +124,11 @@ def test_whole_way(results, tmp_path):
 
 
 def test_demo(tmp_path, monkeypatch):
-    from puarena.bench import suites
+    from puarena.experiments import suites
 
-    tiny = suites.get("demo").override(algorithms=["nnpu", "pn-oracle"], splits=1, configs=1, steps=20, cases=[1])
+    tiny = suites.get("demo").override(
+        algorithms=["nnpu", "pn-oracle"], splits=1, configs=1, steps=20, cases=[1]
+    )
     monkeypatch.setattr(suites, "get", lambda name: tiny)
     result = call("demo", "--out", tmp_path / "demo", "--device", "cpu")
     assert result.exit_code == 0, result.output
@@ -121,7 +151,10 @@ def test_demo(tmp_path, monkeypatch):
         (["run", "demo", "--splits", "0", "--out", "x"], ["splits"]),
         (["run", "demo", "--device", "gpu", "--out", "x"], ["gpu", "cuda"]),
         (["run", "demo", "--plugin", "none.py", "--out", "x"], ["none.py"]),
-        (["run", "demo", "--datasets", "digits", "--data", "no/folder", "--out", "x"], ["no/folder"]),
+        (
+            ["run", "demo", "--datasets", "digits", "--data", "no/folder", "--out", "x"],
+            ["no/folder"],
+        ),
         (["run", "demo", *TINY, "--out", "file"], ["file"]),
         (["plan", "none.yaml"], ["none.yaml"]),
         (["list", "algoritms"], ["'algoritms'", "'algorithms'"]),
@@ -147,7 +180,12 @@ def test_mistakes_in_a_report(results, tmp_path):
 
 
 def test_usage_errors_have_exit_code_2():
-    for args in (["run", "demo"], ["frobnicate"], ["run", "demo", "--out", "x", "--steps", "many"], ["plan"]):
+    for args in (
+        ["run", "demo"],
+        ["frobnicate"],
+        ["run", "demo", "--out", "x", "--steps", "many"],
+        ["plan"],
+    ):
         assert call(*args).exit_code == 2
 
 
@@ -159,11 +197,11 @@ def test_interrupt_and_failure(tmp_path, monkeypatch):
         raise RuntimeError("boom")
 
     command = ["run", "demo", *TINY, "--device", "cpu", "--out", tmp_path / "out"]
-    monkeypatch.setattr(fleet, "Fleet", interrupted)
+    monkeypatch.setattr(training, "Fleet", interrupted)
     result = call(*command)
     assert result.exit_code == 130
     assert "run the same command to continue" in result.stderr
-    monkeypatch.setattr(fleet, "Fleet", broken)
+    monkeypatch.setattr(training, "Fleet", broken)
     result = call(*command)
     assert result.exit_code == 1
     assert "failed: nnpu + nnpu-c on digits" in result.stderr
@@ -185,7 +223,9 @@ def test_plugin(tmp_path):
         "        return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)\n"
     )
     args = ["--algorithms", "cli-test", "--splits", 1, "--configs", 1, "--steps", 10, "--cases", 1]
-    result = call("run", "demo", *args, "--plugin", plugin, "--out", tmp_path / "out", "--device", "cpu")
+    result = call(
+        "run", "demo", *args, "--plugin", plugin, "--out", tmp_path / "out", "--device", "cpu"
+    )
     assert result.exit_code == 0, result.output
     assert set(puarena.load(tmp_path / "out").df()["algorithm"]) == {"cli-test"}
 
@@ -203,7 +243,10 @@ def test_data(tmp_path):
 def test_fleet_size_and_workers_change_no_number(tmp_path):
     command = ["run", "demo", *TINY, "--device", "cpu"]
     assert call(*command, "--out", tmp_path / "whole").exit_code == 0
-    assert call(*command, "--fleet-size", 1, "--workers", 1, "--out", tmp_path / "single").exit_code == 0
+    assert (
+        call(*command, "--fleet-size", 1, "--workers", 1, "--out", tmp_path / "single").exit_code
+        == 0
+    )
     whole, single = (
         puarena.load(tmp_path / name).df().sort_values(["run", "step"]).reset_index(drop=True)
         for name in ("whole", "single")

@@ -18,14 +18,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench.plan import group, make_plan
-from puarena.bench.progress import Live
-from puarena.bench.suites import get
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.progress import Live
+from puarena.experiments.suites import get
 from puarena.report import completeness
 from puarena.report.compare import caveats, compare, comparison_to_csv, overview
-from puarena.store import Folder, open_store
+from puarena.results import Folder, open_store
 from results import curves
 
 TINY = ["--algorithms", "nnpu,nnpu-c", "--splits", "1", "--steps", "20", "--device", "cpu"]
@@ -49,7 +49,13 @@ def test_workers_do_not_import_the_users_main_module(way, tmp_path):
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "five.py"] if way == "script" else [sys.executable, "-"]
     done = subprocess.run(
-        command, input=SCRIPT, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        command,
+        input=SCRIPT,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["computed", "4"]  # once: no worker ran the script again
@@ -76,12 +82,16 @@ def churn(tmp_path, monkeypatch):
     yes = np.arange(300) < 150
     frame = pd.DataFrame({"age": rng.normal(size=300) + yes, "outcome": np.where(yes, "yes", "no")})
     frame.to_csv(tmp_path / "churn.csv", index=False)
-    (tmp_path / "churn.yaml").write_text("name: churn\nfile: churn.csv\nlabel: outcome\npositive: [yes]\n")
+    (tmp_path / "churn.yaml").write_text(
+        "name: churn\nfile: churn.csv\nlabel: outcome\npositive: [yes]\n"
+    )
     return tmp_path
 
 
 def test_the_demo_on_ones_own_data(churn):
-    result = call("run", "demo", *TINY, "--datasets", "churn.yaml", "--rates", "0.1,0.2", "--out", "results")
+    result = call(
+        "run", "demo", *TINY, "--datasets", "churn.yaml", "--rates", "0.1,0.2", "--out", "results"
+    )
     assert result.exit_code == 0, result.output
     assert "note: churn has no case 2: left out" in result.stderr
     spec = open_store("results").spec
@@ -109,7 +119,7 @@ def test_cases_that_a_dataset_lacks_are_left_out_with_a_note():
     assert plan.notes == ("digits has no case 7: left out",)
 
 
-# -- what is not there -----------------------------------------------------------------------------------------------
+# -- what is not there ---------------------------------------------------------------
 
 
 @dataclass
@@ -142,7 +152,9 @@ def test_nothing_is_said_where_everything_is_there(folder, monkeypatch):
 def test_what_is_missing_failed_or_diverged_is_said_first(folder, monkeypatch):
     runs = [*(Run(f"f0-{i}", "nnpu") for i in range(3)), *(Run(f"v-{i}", "vpu") for i in range(5))]
     monkeypatch.setattr(Folder, "planned", lambda self: Planned(tuple(runs)), raising=False)
-    broken = curves("f1", runs=2, dataset="d", setting="os", algorithm="upu", status="the loss is not finite")
+    broken = curves(
+        "f1", runs=2, dataset="d", setting="os", algorithm="upu", status="the loss is not finite"
+    )
     folder.write_shard("f1", broken)
     folder.write_failure("f2", ["v-0", "v-1"], "RuntimeError: on purpose")
     assert completeness(folder.path) == [
@@ -151,7 +163,9 @@ def test_what_is_missing_failed_or_diverged_is_said_first(folder, monkeypatch):
         "2 runs of 5 diverged: upu on d (2).",
     ]
     for command in ("report", "stats"):
-        assert call(command, folder.path).stdout.startswith("3 of 8 runs; missing: vpu on d (5).\n"), command
+        assert call(command, folder.path).stdout.startswith(
+            "3 of 8 runs; missing: vpu on d (5).\n"
+        ), command
     as_json = call("stats", folder.path, "--json")
     assert isinstance(json.loads(as_json.stdout), list)
     assert as_json.stderr.startswith("3 of 8 runs")
@@ -190,9 +204,13 @@ def test_an_edited_spec_is_noticed(folder):
 
 def published(folder, **spec):
     """Results on letter under a protocol."""
-    store = Folder.create(folder, {"name": "x", "steps": 20_000, "configs": 10, "splits": 3, **spec}, "0" * 16)
+    store = Folder.create(
+        folder, {"name": "x", "steps": 20_000, "configs": 10, "splits": 3, **spec}, "0" * 16
+    )
     for name in ("nnpu", "upu", "vpu"):
-        store.write_shard(name, curves(name, dataset="letter", case=1, setting="os", algorithm=name))
+        store.write_shard(
+            name, curves(name, dataset="letter", case=1, setting="os", algorithm=name)
+        )
     return store
 
 
@@ -206,16 +224,20 @@ def test_compare_names_the_differences_of_the_protocols_first(tmp_path):
     assert caveats(found) == [f"The two protocols differ: {words}."]
     assert "within two" not in found[0].verdict + overview(found)
     assert "another protocol" in overview(found)
-    assert all(not row for row in pd.read_csv(io.StringIO(comparison_to_csv(found)))["in_errors"].notna())
+    assert all(
+        not row for row in pd.read_csv(io.StringIO(comparison_to_csv(found)))["in_errors"].notna()
+    )
     assert call("compare", other.path).stdout.startswith("The two protocols differ: training steps")
 
 
-# -- small things ----------------------------------------------------------------------------------------------------
+# -- small things --------------------------------------------------------------------
 
 
 def test_progress_keeps_bar_percentage_and_time_at_80_columns():
     text = io.StringIO()
-    live = Live(Console(file=text, width=80, force_terminal=True, color_system=None, legacy_windows=False))
+    live = Live(
+        Console(file=text, width=80, force_terminal=True, color_system=None, legacy_windows=False)
+    )
     fleets = group(make_plan(get("demo")).runs)
     with live:
         live.start(fleets, {})
@@ -235,7 +257,12 @@ def test_list_algorithms_has_a_line_each_at_80_columns():
     names = [row["name"] for row in json.loads(call("list", "algorithms", "--json").stdout)]
     assert head.split() == ["name", "setting", "prior", "year"]
     assert [line.split()[0] for line in lines] == names
-    assert next(line.split() for line in lines if line.startswith("nnpu ")) == ["nnpu", "two-sample", "yes", "2017"]
+    assert next(line.split() for line in lines if line.startswith("nnpu ")) == [
+        "nnpu",
+        "two-sample",
+        "yes",
+        "2017",
+    ]
     assert max(map(len, lines)) <= 80
 
 
@@ -264,20 +291,44 @@ def test_a_plugin_in_its_own_words(churn):
     assert result.stdout.strip().endswith("next: puarena report race --plugin mine.py")
     assert call("report", "race", "--plugin", "mine.py", "--html", "page.html").exit_code == 0
     assert "me, 2026" in (churn / "page.html").read_text()
-    fit = ["fit", "churn.csv", "--label", "outcome", "--positive", "yes", "--steps", "5", "--prior", "0.7"]
+    fit = [
+        "fit",
+        "churn.csv",
+        "--label",
+        "outcome",
+        "--positive",
+        "yes",
+        "--steps",
+        "5",
+        "--prior",
+        "0.7",
+    ]
     result = call(*fit, "--algorithm", "mine", "--plugin", "mine.py", "--out", "model")
     assert result.exit_code == 0, result.output
-    assert result.stdout.strip().endswith("puarena predict model TABLE --out scores.csv --plugin mine.py")
+    assert result.stdout.strip().endswith(
+        "puarena predict model TABLE --out scores.csv --plugin mine.py"
+    )
 
 
 def test_a_full_disk_after_training_is_one_sentence(churn, monkeypatch):
-    from puarena.practice.estimator import PUClassifier
+    from puarena.estimators.estimator import PUClassifier
 
     def full(self, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(PUClassifier, "save", full)
-    fit = ["fit", "churn.csv", "--label", "outcome", "--positive", "yes", "--steps", "5", "--prior", "0.7"]
+    fit = [
+        "fit",
+        "churn.csv",
+        "--label",
+        "outcome",
+        "--positive",
+        "yes",
+        "--steps",
+        "5",
+        "--prior",
+        "0.7",
+    ]
     result = call(*fit, "--algorithm", "nnpu", "--out", "model")
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (
@@ -288,6 +339,8 @@ def test_a_full_disk_after_training_is_one_sentence(churn, monkeypatch):
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_is_known_before_training(churn):
     (churn / "locked").mkdir(mode=0o500)
-    result = call("fit", "churn.csv", "--label", "outcome", "--positive", "yes", "--out", "locked/model")
+    result = call(
+        "fit", "churn.csv", "--label", "outcome", "--positive", "yes", "--out", "locked/model"
+    )
     assert result.exit_code == 2
     assert "nothing can be written" in result.stderr

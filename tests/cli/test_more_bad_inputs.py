@@ -50,19 +50,41 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     out = tmp_path_factory.mktemp("more") / "results"
-    options = ["--algorithms", "nnpu", "--splits", "1", "--steps", "20", "--cases", "1", "--device", "cpu"]
+    options = [
+        "--algorithms",
+        "nnpu",
+        "--splits",
+        "1",
+        "--steps",
+        "20",
+        "--cases",
+        "1",
+        "--device",
+        "cpu",
+    ]
     assert call("run", "demo", *options, "--out", out).exit_code == 0
     return out
 
 
 EMPTY = [
-    ["plan", ""], ["plan", "ok.yaml", "--network", ""], ["run", "ok.yaml", "--out", ""], ["run", "ok.yaml", "--out="],
-    ["run", "ok.yaml", "--out", "x", "--for", ""], ["report", ""], ["report", "r", "--csv", ""], ["status", ""],
-    ["fit", "t.csv", "--label", "", "--out", "m"], ["fit", "t.csv", "--label", "s", "--out", ""],
-    ["predict", "", "t.csv", "--out", "o.csv"], ["export", "r", "--out", ""], ["figures", "r", "--out", ""],
-    ["merge", "r", "", "--out", "m"], ["explain", ""], ["data", "fetch", ""],
+    ["plan", ""],
+    ["plan", "ok.yaml", "--network", ""],
+    ["run", "ok.yaml", "--out", ""],
+    ["run", "ok.yaml", "--out="],
+    ["run", "ok.yaml", "--out", "x", "--for", ""],
+    ["report", ""],
+    ["report", "r", "--csv", ""],
+    ["status", ""],
+    ["fit", "t.csv", "--label", "", "--out", "m"],
+    ["fit", "t.csv", "--label", "s", "--out", ""],
+    ["predict", "", "t.csv", "--out", "o.csv"],
+    ["export", "r", "--out", ""],
+    ["figures", "r", "--out", ""],
+    ["merge", "r", "", "--out", "m"],
+    ["explain", ""],
+    ["data", "fetch", ""],
     ["priors", "estimate", "t.csv", "--label="],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("args", EMPTY, ids=" ".join)
@@ -80,9 +102,18 @@ def test_an_empty_word_is_no_value(args, folder):
         (["fit", "decimal.csv", *FIT], "semicolons"),
         (["fit", "latin.csv", *FIT], "UTF-8"),
         (["fit", "huge.csv", *FIT], "column 'a' has numbers beyond"),
-        (["fit", "words.csv", *FIT, "--positive", "maybe"], "--positive is 'maybe', and column 's' has the values"),
-        (["fit", "words.csv", *FIT, "--positive", "yes", "--negative", "never"], "--negative is 'never'"),
-        (["fit", "words.csv", *FIT, "--positive", "yes", "--negative", "yes"], "a row cannot be both"),
+        (
+            ["fit", "words.csv", *FIT, "--positive", "maybe"],
+            "--positive is 'maybe', and column 's' has the values",
+        ),
+        (
+            ["fit", "words.csv", *FIT, "--positive", "yes", "--negative", "never"],
+            "--negative is 'never'",
+        ),
+        (
+            ["fit", "words.csv", *FIT, "--positive", "yes", "--negative", "yes"],
+            "a row cannot be both",
+        ),
         (["fit", "t.csv", *FIT, "--features", "a,a"], "named twice"),
         (["fit", "t.csv", *FIT, "--seed", "-1"], "--seed is -1"),
         (["fit", "t.csv", *FIT, "--setting", "samples"], "unknown setting"),
@@ -90,22 +121,34 @@ def test_an_empty_word_is_no_value(args, folder):
         (["predict", "m", "t.csv", "--out", "dir.csv"], "is a folder"),
         (["predict", "m", "t.csv", "--out", "file/o.csv"], "is a file"),
         (["priors", "estimate", "t.csv", "--label", "s", "--seed", "-1"], "--seed is -1"),
-        (["priors", "estimate", "t.csv", "--label", "s", "--method", "estimate:bbx"], "unknown method"),
+        (
+            ["priors", "estimate", "t.csv", "--label", "s", "--method", "estimate:bbx"],
+            "unknown method",
+        ),
         (["practice", "bench", "--tables", "wine", "--out", "x.txt"], ".csv"),
         (["plan", "ok.yaml", "--steps", "9" * 23], "steps"),
-        (["plan", "ok.yaml", "--labelling", "class("], "a bracket is missing"),
-        (["plan", "ok.yaml", "--labelling", "class(strength=2"], "a bracket is missing"),
-        (["plan", "ok.yaml", "--labelling", "class(strength=1e308)"], "finite number"),
-        (["plan", "ok.yaml", "--labelling", "class(strength=1,strength=2)"], "given twice"),
+        (["plan", "ok.yaml", "--labeling", "class("], "a bracket is missing"),
+        (["plan", "ok.yaml", "--labeling", "class(strength=2"], "a bracket is missing"),
+        (["plan", "ok.yaml", "--labeling", "class(strength=1e308)"], "finite number"),
+        (["plan", "ok.yaml", "--labeling", "class(strength=1,strength=2)"], "given twice"),
         (["plan", "ok.yaml", "--gpus", "0"], "--gpus is '0'"),
         (["plan", "ok.yaml", "--gpus", "some"], "--gpus is 'some'"),
         (["plan", "ok.yaml", "--workers", "0"], "the number of workers is 0; give 1 or more"),
-        (["run", "ok.yaml", "--out", "x", "--workers", "0"], "the number of workers is 0; give 1 or more"),
+        (
+            ["run", "ok.yaml", "--out", "x", "--workers", "0"],
+            "the number of workers is 0; give 1 or more",
+        ),
         (["run", "ok.yaml", "--out", "x", "--threads", "0"], "the number of threads is 0"),
         (["run", "ok.yaml", "--out", "x", "--engine", "nope"], "unknown executor"),
-        (["run", "ok.yaml", "--out", "x", "--device", "cpu", "--gpus", "all"], "--gpus is for the engine"),
+        (
+            ["run", "ok.yaml", "--out", "x", "--device", "cpu", "--gpus", "all"],
+            "--gpus is for the engine",
+        ),
         (["run", "ok.yaml", "--out", "x", "--address", "here"], "--address is for the engine"),
-        (["run", "ok.yaml", "--out", "x", "--gpus-per-fleet", "0.5"], "--gpus-per-fleet is for the engine"),
+        (
+            ["run", "ok.yaml", "--out", "x", "--gpus-per-fleet", "0.5"],
+            "--gpus-per-fleet is for the engine",
+        ),
         (["run", "ok.yaml", "--out", "x", "--slurm", "account=me"], "--slurm is for the engine"),
         (["speed", "--features", "0"], "--features"),
         (["speed", "--features", "-1"], "--features"),
@@ -113,10 +156,10 @@ def test_an_empty_word_is_no_value(args, folder):
         (["speed", "--seconds", "0"], "--seconds"),
         (["speed", "--seconds", "nan"], "--seconds"),
         (["speed", "--out", "dir.csv"], "is a folder"),
-        (["bias", "show", "digits", "--labelling", "scar", "--split", "-1"], "--split"),
+        (["bias", "show", "digits", "--labeling", "scar", "--split", "-1"], "--split"),
         (["explain", "all"], "more"),
     ],
-)  # fmt: skip
+)
 def test_commands(args, words, folder):
     assert words in refused(folder, *args)
 
@@ -135,7 +178,9 @@ def test_commands(args, words, folder):
 )
 def test_a_spec(problem, more, words, folder):
     text = SPEC.format(problem=problem)
-    (folder / "bad.yaml").write_text((text.replace("steps: 20\n", "") if "steps" in more else text) + more)
+    (folder / "bad.yaml").write_text(
+        (text.replace("steps: 20\n", "") if "steps" in more else text) + more
+    )
     assert words in refused(folder, "plan", "bad.yaml")
 
 
@@ -147,7 +192,9 @@ def test_problems_are_keys_and_values(problems, folder):
 
 def test_what_yaml_takes_for_text_and_people_for_numbers(folder):
     """``lr: 1e-3`` has no point, so PyYAML reads text; a merge key is no key that stands twice."""
-    (folder / "e.yaml").write_text(SPEC.format(problem="") + "hyper: {nnpu: &n {lr: 1e-3}, vpu: {<<: *n}}\n")
+    (folder / "e.yaml").write_text(
+        SPEC.format(problem="") + "hyper: {nnpu: &n {lr: 1e-3}, vpu: {<<: *n}}\n"
+    )
     spec = puarena.Spec.from_yaml("e.yaml")
     assert spec.hyper == {"nnpu": {"lr": 0.001}, "vpu": {"lr": 0.001}}
     result = call("plan", "e.yaml")
@@ -180,7 +227,10 @@ def test_a_summary_is_not_replaced_by_its_table(folder, results):
 
 
 def test_a_column_without_a_value_is_left_out_and_named(folder):
-    for command in (["fit", "empty_column.csv", *FIT], ["priors", "estimate", "empty_column.csv", "--label", "s"]):
+    for command in (
+        ["fit", "empty_column.csv", *FIT],
+        ["priors", "estimate", "empty_column.csv", "--label", "s"],
+    ):
         result = call(*command)
         assert result.exit_code == 0, result.output
         assert "a column without any value is no feature; left out: 'a'" in result.stderr
@@ -189,7 +239,9 @@ def test_a_column_without_a_value_is_left_out_and_named(folder):
 
 def test_a_model_is_not_used_on_columns_of_another_kind(folder):
     assert call("fit", "text.csv", *FIT).exit_code == 0
-    assert "was of text when the model was fitted" in refused(folder, "predict", "m", "t.csv", "--out", "o.csv")
+    assert "was of text when the model was fitted" in refused(
+        folder, "predict", "m", "t.csv", "--out", "o.csv"
+    )
 
 
 def test_predictions_are_there_whole_or_not_at_all(folder, monkeypatch):
@@ -211,31 +263,53 @@ def test_a_way_to_estimate_the_prior_is_named_the_same_everywhere(words, folder)
     y = (np.arange(40) < 10).astype(int)
     x = np.random.default_rng(0).normal(size=(40, 2)) + y[:, None]
     assert estimate_prior(x, y, method=words, warn=False).method == "bbe"
-    assert puarena.Spec(problems=[{"dataset": "digits"}], prior_source=words).prior_source == ("estimate:bbe",)
+    assert puarena.Spec(problems=[{"dataset": "digits"}], prior_source=words).prior_source == (
+        "estimate:bbe",
+    )
     estimated = call("priors", "estimate", "t.csv", "--label", "s", "--method", words).stdout
     assert estimated.splitlines()[1].startswith("bbe ")
     assert call("fit", "t.csv", *FIT, "--prior", words).exit_code == 0
     assert call("plan", "ok.yaml", "--prior", words).exit_code == 0
 
 
-SMALL = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu"], "splits": 1, "configs": 1, "steps": 3}
+SMALL = {
+    "problems": [{"dataset": "digits"}],
+    "algorithms": ["nnpu"],
+    "splits": 1,
+    "configs": 1,
+    "steps": 3,
+}
 X, Y = np.random.default_rng(0).normal(size=(40, 2)), (np.arange(40) < 10).astype(int)
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"stepz": 3}, "did you mean 'steps'?"), ({"problems": []}, "run 'problems'"), ({"steps": -1}, "steps"),
-        ({"algorithms": "nnpux"}, "'nnpu'"), ({"workers": 1.5}, "workers"), ({"workers": "two"}, "workers"),
-        ({"workers": True}, "workers"), ({"threads": "a"}, "threads"), ({"fleet_size": 0}, "fleet_size"),
-        ({"fleet_size": "a"}, "fleet_size"), ({"checkpoint_every": "often"}, "often"), ({"seconds": -1}, "seconds"),
-        ({"seconds": "2h"}, "seconds"), ({"seconds": float("nan")}, "seconds"),
+        ({"stepz": 3}, "did you mean 'steps'?"),
+        ({"problems": []}, "run 'problems'"),
+        ({"steps": -1}, "steps"),
+        ({"algorithms": "nnpux"}, "'nnpu'"),
+        ({"workers": 1.5}, "workers"),
+        ({"workers": "two"}, "workers"),
+        ({"workers": True}, "workers"),
+        ({"threads": "a"}, "threads"),
+        ({"fleet_size": 0}, "fleet_size"),
+        ({"fleet_size": "a"}, "fleet_size"),
+        ({"checkpoint_every": "often"}, "often"),
+        ({"seconds": -1}, "seconds"),
+        ({"seconds": "2h"}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
         ({"fleet_timeout": -3}, "fleet_timeout"),
-        ({"device": None}, "device"), ({"engine": 3}, "executor"), ({"slurm": (("a", "b"),)}, "slurm"),
-        ({"datasets": 3}, "dataset '3'"), ({"settings": 7}, "setting '7'"), ({"rates": "0.3x"}, "rates"),
-        ({"plugins": "nowhere.py"}, "'nowhere.py' is not a file"), ({"hyper": {"nnpu": {"lr": 0}}}, "lr of nnpu"),
+        ({"device": None}, "device"),
+        ({"engine": 3}, "executor"),
+        ({"slurm": (("a", "b"),)}, "slurm"),
+        ({"datasets": 3}, "dataset '3'"),
+        ({"settings": 7}, "setting '7'"),
+        ({"rates": "0.3x"}, "rates"),
+        ({"plugins": "nowhere.py"}, "'nowhere.py' is not a file"),
+        ({"hyper": {"nnpu": {"lr": 0}}}, "lr of nnpu"),
     ],
-)  # fmt: skip
+)
 def test_run(options, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as caught:
@@ -256,7 +330,12 @@ def test_run(options, words, tmp_path, monkeypatch):
         (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(X, Y).save(""), "''"),
         (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(X, Y).save(None), "None"),
         (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(1e300 * X, Y), "column 0"),
-        (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(np.full((40, 2), np.nan), Y), "no column"),
+        (
+            lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(
+                np.full((40, 2), np.nan), Y
+            ),
+            "no column",
+        ),
         (lambda r: estimate_prior(X, Y, n_bootstrap=-1), "n_bootstrap"),
         (lambda r: estimate_prior(X, Y, method=None), "unknown method"),
     ],
@@ -276,7 +355,9 @@ def test_a_matrix_with_a_column_without_values_is_fitted_and_predicted(folder):
 
 def test_options_of_the_experiment_can_be_given_to_run(tmp_path):
     """``puarena.run("demo", steps=3)`` is ``puarena run demo --steps 3``."""
-    out = puarena.run("demo", tmp_path / "x", progress=False, algorithms="nnpu", steps=3, splits=1, cases=1)
+    out = puarena.run(
+        "demo", tmp_path / "x", progress=False, algorithms="nnpu", steps=3, splits=1, cases=1
+    )
     assert (out.planned, out.computed) == (1, 1)
     assert puarena.load(tmp_path / "x").df()["step"].max() == 3
     shutil.rmtree(tmp_path / "x")

@@ -9,10 +9,10 @@ import pytest
 import typer
 
 import puarena
-from puarena.bench.executors.base import How
-from puarena.bench.problems import PROBLEM_LISTS
 from puarena.cli import app
-from puarena.practice.search import PUSearch
+from puarena.estimators.search import PUSearch
+from puarena.experiments.executors.base import How
+from puarena.experiments.problems import PROBLEM_LISTS
 from puarena.priors import estimate_prior
 from puarena.report.compare import compare
 from puarena.report.statistics import statistics
@@ -35,7 +35,12 @@ def parameters(*functions: object) -> set[str]:
 
 
 def python_names(command: str) -> set[str]:
-    spec = {*puarena.Spec.model_fields, *PROBLEM_LISTS, "datasets", *(field.name for field in fields(How))}
+    spec = {
+        *puarena.Spec.model_fields,
+        *PROBLEM_LISTS,
+        "datasets",
+        *(field.name for field in fields(How)),
+    }
     return {
         "run": parameters(puarena.run) | spec,
         "plan": parameters(puarena.run) | spec,
@@ -54,8 +59,14 @@ def test_every_option_has_its_name_in_python(command):
         found = found.commands[word]
     known = python_names(command) | SHELL_ONLY[command]
     for option in found.params:
-        words = {word.removeprefix("--").replace("-", "_") for word in option.opts if word.startswith("--")}
-        assert not words - EVERYWHERE or words & known, f"{command}: {option.opts} has no such name in Python"
+        words = {
+            word.removeprefix("--").replace("-", "_")
+            for word in option.opts
+            if word.startswith("--")
+        }
+        assert not words - EVERYWHERE or words & known, (
+            f"{command}: {option.opts} has no such name in Python"
+        )
 
 
 def test_the_other_way_round():

@@ -57,16 +57,33 @@ def fresh(tmp_path_factory, wheel) -> Path:
     home = tmp_path_factory.mktemp("fresh")
     venv.create(home / "env", with_pip=False)
     python = home / "env" / PYTHON
-    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
+    ]
     subprocess.run(command, check=True, cwd=home, env=_environment())
     (packages,) = (home / "env").rglob("site-packages")
-    (packages / "dependencies.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")))
+    (packages / "dependencies.pth").write_text(
+        "\n".join(path for path in sys.path if path.endswith("-packages"))
+    )
     return home
 
 
 def _environment() -> dict[str, str]:
     """The environment variables, less those that would lead back to the source tree."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONHOME")
+    }
 
 
 def run(home: Path, program: str, *words: object) -> str:
@@ -80,8 +97,22 @@ def run(home: Path, program: str, *words: object) -> str:
 def test_a_fresh_environment_has_all_that_is_promised(fresh):
     told, listed = run(fresh, "python", "-c", CODE).split("\n", 1)
     assert Path(told).is_relative_to(fresh / "env")
-    assert {"nnpu", "nnpu-c", "nnpu@released", "elkan-noto"} <= {each["name"] for each in json.loads(listed)}
-    shown = run(fresh, "puarena", "demo", "--algorithms", "nnpu,vpu", "--steps", 20, "--workers", 1, "--out", "demo")
+    assert {"nnpu", "nnpu-c", "nnpu@released", "elkan-noto"} <= {
+        each["name"] for each in json.loads(listed)
+    }
+    shown = run(
+        fresh,
+        "puarena",
+        "demo",
+        "--algorithms",
+        "nnpu,vpu",
+        "--steps",
+        20,
+        "--workers",
+        1,
+        "--out",
+        "demo",
+    )
     assert "nnpu" in shown
     assert "VPU" in (fresh / "demo" / "page.html").read_text()
     which = ("--metric", "accuracy", "--criterion", "pa")
@@ -99,11 +130,21 @@ def test_the_source_archive_builds_the_same_wheel(archive, wheel, tmp_path):
 def test_the_wheel_has_every_file_of_the_package_and_the_published_results(wheel):
     with zipfile.ZipFile(wheel) as file:
         held = {name.partition("/")[2] for name in file.namelist() if name.startswith("puarena/")}
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.split()
     listed = tracked or [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.[pchj]*")]
-    wanted = {name.removeprefix("src/puarena/") for name in listed if name.startswith("src/puarena/")}
-    wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()}
-    assert {"report/published/results-case1.csv", "report/templates/page.html.j2", "py.typed"} <= held
+    wanted = {
+        name.removeprefix("src/puarena/") for name in listed if name.startswith("src/puarena/")
+    }
+    wanted |= {
+        str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()
+    }
+    assert {
+        "report/published/results-case1.csv",
+        "report/templates/page.html.j2",
+        "py.typed",
+    } <= held
     assert wanted <= held
 
 
@@ -117,14 +158,20 @@ def test_the_source_archive_has_what_contributors_need(archive):
 def test_what_reports_need_is_a_part_of_what_all_needs(wheel):
     with zipfile.ZipFile(wheel) as file:
         (about,) = [name for name in file.namelist() if name.endswith("/METADATA")]
-        lines = [line for line in file.read(about).decode().splitlines() if line.startswith("Requires-Dist: ")]
+        lines = [
+            line
+            for line in file.read(about).decode().splitlines()
+            if line.startswith("Requires-Dist: ")
+        ]
     needs: dict[str, set[str]] = {}
     for line in lines:
         package, _, extra = line.removeprefix("Requires-Dist: ").partition("; extra == ")
         needs.setdefault(extra.strip("'\""), set()).add(package)
     assert needs["report"] < needs[""]
     modules = {re.split(r"[<>=]", line)[0] for line in needs[""] - needs["report"]}
-    assert modules == set(TRAINING.values())  # what is said to be missing where only reports were wanted
+    assert modules == set(
+        TRAINING.values()
+    )  # what is said to be missing where only reports were wanted
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     told = re.search(r"pip install --no-deps puarena\s+pip install ([^`]+)", page)
     assert told

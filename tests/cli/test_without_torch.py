@@ -13,13 +13,19 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench import suites
-from puarena.bench.spec import Spec
 from puarena.cli import app
+from puarena.experiments import suites
+from puarena.experiments.spec import Spec
 from puarena.without_torch import TRAINING
 
 ROOT = Path(__file__).parents[2]
-TINY = {"name": "tiny", "problems": [{"dataset": "digits"}], "algorithms": ["nnpu", "vpu"], "splits": 2, "configs": 1}
+TINY = {
+    "name": "tiny",
+    "problems": [{"dataset": "digits"}],
+    "algorithms": ["nnpu", "vpu"],
+    "splits": 2,
+    "configs": 1,
+}
 TINY |= {"steps": 20, "record_every": 10}
 PLUGIN = '''
 import torch
@@ -45,8 +51,8 @@ class Gone:
 
 sys.meta_path.insert(0, Gone())
 from typer.testing import CliRunner
-from puarena.bench import suites
-from puarena.bench.spec import Spec
+from puarena.experiments import suites
+from puarena.experiments.spec import Spec
 from puarena.cli import app
 
 suites._SUITES.append(Spec.load(tiny))
@@ -60,10 +66,20 @@ json.dump([answers, sorted(set(gone) & set(sys.modules))], sys.stdout)
 
 def without_torch(*commands: tuple[object, ...]) -> list[list]:
     """Exit code, stdout, stderr and exception of every command, in one process that lacks what trains."""
-    asked = [[*TRAINING, "joblib"], TINY, *([str(word) for word in command] for command in commands)]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    asked = [
+        [*TRAINING, "joblib"],
+        TINY,
+        *([str(word) for word in command] for command in commands),
+    ]
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    }
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER], input=json.dumps(asked), capture_output=True, text=True, env=environment
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     answers, leaked = json.loads(done.stdout)
@@ -87,17 +103,45 @@ def made(tmp_path_factory):
 
 def test_reading_results_needs_no_torch(made, tmp_path):
     commands = (
-        ("report", made / "plain", "--csv", tmp_path / "table.csv", "--html", tmp_path / "page.html"),
+        (
+            "report",
+            made / "plain",
+            "--csv",
+            tmp_path / "table.csv",
+            "--html",
+            tmp_path / "page.html",
+        ),
         ("stats", made / "plain", "--json"),
         ("compare", "published:tabular"),
-        ("submit", made / "plain", "--name", "Tiny", "--code", "https://a.b/c", "--out", tmp_path / "submission"),
-        ("figures", made / "plain", "--metric", "accuracy", "--criterion", "pa", "--out", tmp_path / "figures"),
+        (
+            "submit",
+            made / "plain",
+            "--name",
+            "Tiny",
+            "--code",
+            "https://a.b/c",
+            "--out",
+            tmp_path / "submission",
+        ),
+        (
+            "figures",
+            made / "plain",
+            "--metric",
+            "accuracy",
+            "--criterion",
+            "pa",
+            "--out",
+            tmp_path / "figures",
+        ),
         ("export", made / "plain", "--out", tmp_path / "summary.parquet"),
         ("merge", made / "plain", tmp_path / "summary.parquet", "--out", tmp_path / "merged"),
         ("publish", made / "plain", "--out", tmp_path / "shelf"),
         ("status", made / "plain", "--json"),
         ("doctor", made / "plain"),
-        *(("list", what, "--json") for what in ("algorithms", "networks", "datasets", "criteria", "suites")),
+        *(
+            ("list", what, "--json")
+            for what in ("algorithms", "networks", "datasets", "criteria", "suites")
+        ),
         ("explain", "pubn"),
         ("--help",),
         ("report", "--help"),
@@ -135,11 +179,24 @@ def test_what_computes_says_what_it_lacks(made, tmp_path):
         ("reproduce", "published:tabular", "nnpu"),
         ("priors", "estimate", tmp_path / "table.csv", "--label", "s"),
         ("data", "list"),
-        ("submit", made / "own", "--name", "Mine", "--code", "https://a.b/c", "--out", tmp_path / "submission"),
+        (
+            "submit",
+            made / "own",
+            "--name",
+            "Mine",
+            "--code",
+            "https://a.b/c",
+            "--out",
+            tmp_path / "submission",
+        ),
     )
-    for command, (code, _, stderr, exception) in zip(commands, without_torch(*commands), strict=True):
+    for command, (code, _, stderr, exception) in zip(
+        commands, without_torch(*commands), strict=True
+    ):
         assert code == 2, (command, stderr, exception)
-        assert re.fullmatch(r"error: [^\n]*this needs [a-z-]+, which is not installed here; [^\n]*\n", stderr), (
+        assert re.fullmatch(
+            r"error: [^\n]*this needs [a-z-]+, which is not installed here; [^\n]*\n", stderr
+        ), (
             command,
             stderr,
         )

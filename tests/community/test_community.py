@@ -13,22 +13,27 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench import suites
-from puarena.bench.spec import ProblemSpec, Spec
 from puarena.cli import app
-from puarena.community import checks
-from puarena.community.checks import check
-from puarena.community.protocol import command_of, departures, suite_of
-from puarena.community.submit import check_submission
 from puarena.errors import UserError
+from puarena.experiments import suites
+from puarena.experiments.spec import ProblemSpec, Spec
+from puarena.leaderboard import checks
+from puarena.leaderboard.checks import check
+from puarena.leaderboard.protocol import command_of, departures, suite_of
+from puarena.leaderboard.submit import check_submission
 from puarena.report.compare import read_published
 from puarena.report.export import export
-from puarena.store import Folder, open_store, published
+from puarena.results import Folder, open_store, published
 
 TINY = Spec(
-    name="tiny", problems=[ProblemSpec(dataset="digits")], algorithms=("nnpu", "vpu"), splits=2, configs=1, steps=20,
+    name="tiny",
+    problems=[ProblemSpec(dataset="digits")],
+    algorithms=("nnpu", "vpu"),
+    splits=2,
+    configs=1,
+    steps=20,
     record_every=10,
-)  # fmt: skip
+)
 PLUGIN = '''
 from puarena.algorithms import Algorithm
 from puarena.algorithms.core.losses import logistic
@@ -78,7 +83,18 @@ def made(tmp_path_factory):
 def shelf(made, tmp_path, monkeypatch):
     """A folder of published results in place of the package's, with the tiny suite in it."""
     monkeypatch.setattr(published, "folder", lambda: tmp_path / "shelf")
-    done = call("publish", made, "--out", tmp_path / "shelf", "--commit", "abc", "--machine", "a desk", "--wall", "2")
+    done = call(
+        "publish",
+        made,
+        "--out",
+        tmp_path / "shelf",
+        "--commit",
+        "abc",
+        "--machine",
+        "a desk",
+        "--wall",
+        "2",
+    )
     assert done.exit_code == 0, done.output
     return tmp_path / "shelf"
 
@@ -97,7 +113,7 @@ def rewrite(folder: Path, change: str) -> None:
     store.write_shard(file.stem, frame)
 
 
-# -- what comes with the package -------------------------------------------------------------------------------------
+# -- what comes with the package -----------------------------------------------------
 
 
 def test_the_package_brings_the_tables_of_both_profiles():
@@ -107,9 +123,19 @@ def test_the_package_brings_the_tables_of_both_profiles():
         card = published.read_card(file)
         assert card["runs"]["done"] == len(store.done_runs())
         assert card["spec_hash"] == store.spec_hash
-        assert {"command", "version", "commit", "machine", "published", "wall_seconds", "torch"} <= set(card)
+        assert {
+            "command",
+            "version",
+            "commit",
+            "machine",
+            "published",
+            "wall_seconds",
+            "torch",
+        } <= set(card)
         cells = read_published(file.with_suffix(".csv"))
-        assert {key[0].case for key in cells} == ({1, 2} if card["suite"] == "tabular" else {c for _, c in _in(store)})
+        assert {key[0].case for key in cells} == (
+            {1, 2} if card["suite"] == "tabular" else {c for _, c in _in(store)}
+        )
         assert card["departs"] == departures(Spec.load(store.spec))
         assert (not card["departs"]) or card["departs"][0] in " ".join(store.info["notes"])
     assert published.find("published:tabular") == published.find("published:tabular-definition")
@@ -130,7 +156,11 @@ def test_what_is_published_says_how_to_run_it_again(tmp_path):
     assert set(calls) == set(published.listed())
     for name, (run, publish, _) in calls.items():
         assert run[3:4] == ["run"]
-        assert run[run.index("--out") + 1] == publish[publish.index("publish") + 1] == str(tmp_path / "out" / name)
+        assert (
+            run[run.index("--out") + 1]
+            == publish[publish.index("publish") + 1]
+            == str(tmp_path / "out" / name)
+        )
     card = json.loads((published.folder() / "tabular-released.json").read_text())
     card |= {"command": "puarena run SPEC.yaml --out RESULTS", "spec": TINY.to_dict()}
     (tmp_path / "shelf").mkdir()
@@ -151,7 +181,7 @@ def test_a_name_that_is_not_published():
     assert "did you mean 'tabular-definition'" in fails("report", "published:tabular-definitoin")
 
 
-# -- publish ---------------------------------------------------------------------------------------------------------
+# -- publish ----------------------------------------------------------------------
 
 
 def test_publish(shelf, made):
@@ -161,13 +191,26 @@ def test_publish(shelf, made):
     assert card["runs"] == {"planned": 4, "done": 4, "diverged": 0, "failed": 0, "missing": 0}
     assert card["missing"] == []
     rows = list(csv.DictReader((shelf / "tiny-definition.csv").open()))
-    heads = ["dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error"]
+    heads = [
+        "dataset",
+        "case",
+        "algorithm",
+        "calibrated",
+        "test_metric",
+        "criterion",
+        "mean",
+        "error",
+    ]
     assert list(rows[0])[:8] == heads
     assert len(rows) == 2 * 5 * 3  # methods, metrics, criteria
     assert {row["algorithm"] for row in rows} == {"nnPU", "VPU"}
     own = puarena.table(made, metrics=["accuracy"], criteria=["oa"])[0]
     mean = next(row.cells[0].mean for row in own.rows if row.algorithm == "vpu")
-    line = next(r for r in rows if (r["algorithm"], r["test_metric"], r["criterion"]) == ("VPU", "accuracy", "oa"))
+    line = next(
+        r
+        for r in rows
+        if (r["algorithm"], r["test_metric"], r["criterion"]) == ("VPU", "accuracy", "oa")
+    )
     assert float(line["mean"]) == pytest.approx(mean, abs=0.006)
     assert (
         puarena.load("published:tiny").count("*").fetchall()[0][0]
@@ -191,18 +234,20 @@ def test_numbers_of_a_version_are_frozen(shelf, made):
 
 
 def test_what_is_not_the_suite_says_so_everywhere(shelf, tmp_path):
-    spec = TINY.override(algorithms=["pan", "p3mix-c"], configs=1, splits=3, optimiser="authors", steps=10)
+    spec = TINY.override(
+        algorithms=["pan", "p3mix-c"], configs=1, splits=3, optimizer="authors", steps=10
+    )
     puarena.run(spec, tmp_path / "r", device="cpu", workers=1)
     done = call("publish", tmp_path / "r", "--out", shelf)
     assert done.exit_code == 0, done.output
     words = "splits is 3, and 2 in the suite"
     assert words in done.stdout
     card = json.loads((shelf / "tiny-definition-authors.json").read_text())
-    assert (card["configs"], card["splits"], card["optimiser"]) == (1, 3, "authors")
+    assert (card["configs"], card["splits"], card["optimizer"]) == (1, 3, "authors")
     assert any(words in item for item in card["departs"])
     rows = list(csv.DictReader((shelf / "tiny-definition-authors.csv").open()))
     assert {(row["n"], row["configs"]) for row in rows} == {("3", "1")}
-    assert {row["algorithm"] for row in rows} == {"PAN (authors' optimiser)", "P3MIX-C"}
+    assert {row["algorithm"] for row in rows} == {"PAN (authors' optimizer)", "P3MIX-C"}
     told = " ".join(call("report", "published:tiny-definition-authors").stdout.split())
     assert "Not the suite as it stands" in told
     assert words in told
@@ -212,11 +257,14 @@ def test_what_is_not_the_suite_says_so_everywhere(shelf, tmp_path):
     assert words not in (tmp_path / "site" / "tiny-definition.html").read_text()
 
 
-@pytest.mark.parametrize(("prior", "same"), [(0.248, True), (0.382, False)])  # Adult has 0.239; copies lack a few rows
+@pytest.mark.parametrize(
+    ("prior", "same"), [(0.248, True), (0.382, False)]
+)  # Adult has 0.239; copies lack a few rows
 def test_a_copy_of_a_table_with_its_own_prior_is_the_suites(prior, same):
     tables = suites.get("tables")
     parts = [
-        part.model_copy(update={"priors": (prior,)}) if part.dataset == "adult" else part for part in tables.problems
+        part.model_copy(update={"priors": (prior,)}) if part.dataset == "adult" else part
+        for part in tables.problems
     ]
     words = departures(tables.model_copy(update={"problems": tuple(parts)}))
     assert (words == []) == same
@@ -226,9 +274,12 @@ def test_a_copy_of_a_table_with_its_own_prior_is_the_suites(prior, same):
 def test_one_configuration_is_no_search_and_another_spec_is_no_suite():
     assert departures(suites.get("tabular").override(algorithms=["upu"])) == []
     assert departures(suites.get("tabular").override(configs=1)) == [
-        "configs is 1, and 10 in the suite", "with one configuration, the default, nothing is searched"
-    ]  # fmt: skip
-    assert departures(TINY.model_copy(update={"name": "mine"})) == ["'mine' is no suite that comes with the package"]
+        "configs is 1, and 10 in the suite",
+        "with one configuration, the default, nothing is searched",
+    ]
+    assert departures(TINY.model_copy(update={"name": "mine"})) == [
+        "'mine' is no suite that comes with the package"
+    ]
 
 
 def test_a_spec_that_no_command_says_is_on_the_card(shelf, tmp_path):
@@ -241,8 +292,11 @@ def test_a_spec_that_no_command_says_is_on_the_card(shelf, tmp_path):
 
 
 def test_too_much_to_travel_is_said(shelf, made, monkeypatch):
-    monkeypatch.setattr("puarena.community.publish.LIMIT", 1000)
-    assert "the package takes 0.001 MB" in call("publish", made, "--out", shelf, "--name", "again").stderr
+    monkeypatch.setattr("puarena.leaderboard.publish.LIMIT", 1000)
+    assert (
+        "the package takes 0.001 MB"
+        in call("publish", made, "--out", shelf, "--name", "again").stderr
+    )
 
 
 def test_incomplete_results_are_published_only_if_told(copy, tmp_path):
@@ -254,7 +308,7 @@ def test_incomplete_results_are_published_only_if_told(copy, tmp_path):
     assert "2 of 2 runs" in card["missing"][0]
 
 
-# -- one's own rows among published ones -----------------------------------------------------------------------------
+# -- one's own rows among published ones ---------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +323,9 @@ def mine(tmp_path_factory):
 
 def test_own_rows_among_published_ones(shelf, mine, tmp_path):
     page = tmp_path / "page.html"
-    done = call("report", mine, "--with", "published:tiny", "--csv", tmp_path / "t.csv", "--html", page)
+    done = call(
+        "report", mine, "--with", "published:tiny", "--csv", tmp_path / "t.csv", "--html", page
+    )
     assert done.exit_code == 0, done.output
     assert "protocol" not in done.stderr
     assert "Both have vpu: shown are those of results" in done.stderr
@@ -281,17 +337,24 @@ def test_own_rows_among_published_ones(shelf, mine, tmp_path):
 
 
 def test_another_protocol_is_named_first(shelf, tmp_path):
-    puarena.run(TINY.override(algorithms=["upu"], steps=10, splits=1), tmp_path / "short", device="cpu", workers=1)
+    puarena.run(
+        TINY.override(algorithms=["upu"], steps=10, splits=1),
+        tmp_path / "short",
+        device="cpu",
+        workers=1,
+    )
     done = call("report", tmp_path / "short", "--with", "published:tiny")
     first = done.stderr.splitlines()[0]
     assert "tiny-definition was run under another protocol than short" in first
     assert "steps: 10 and 20; splits: 1 and 2" in first
     assert "another protocol" in " ".join(done.stdout.split())  # under the table, too
-    puarena.run(TINY.override(cases=[2], algorithms=["upu"]), tmp_path / "other", device="cpu", workers=1)
+    puarena.run(
+        TINY.override(cases=[2], algorithms=["upu"]), tmp_path / "other", device="cpu", workers=1
+    )
     assert "none of the problems" in fails("report", tmp_path / "other", "--with", "published:tiny")
 
 
-# -- submissions -----------------------------------------------------------------------------------------------------
+# -- submissions ---------------------------------------------------------------------
 
 WHO = ("--name", "My method", "--code", "https://example.org/mine")
 
@@ -302,22 +365,46 @@ def test_submit_and_site(shelf, mine, tmp_path):
     assert done.exit_code == 0, done.output
     assert "open a pull request" in done.stdout
     assert "ok: mine: learns" in done.stderr
-    assert {f.name for f in folder.iterdir()} == {"card.json", "mine.py", "results.csv", "spec.yaml", "summary.parquet"}
+    assert {f.name for f in folder.iterdir()} == {
+        "card.json",
+        "mine.py",
+        "results.csv",
+        "spec.yaml",
+        "summary.parquet",
+    }
     assert sum(f.stat().st_size for f in folder.iterdir()) < 1_000_000
     card = check_submission(folder)
     assert (card["name"], card["suite"], card["runs"]) == ("My method", "tiny", 4)
     for file in folder.iterdir():
-        assert str(tmp_path) not in file.read_bytes().decode(errors="ignore")  # no folder of this machine
+        assert str(tmp_path) not in file.read_bytes().decode(
+            errors="ignore"
+        )  # no folder of this machine
 
     built = call("site", shelf, "--out", tmp_path / "site")
     assert built.exit_code == 0, built.output
-    names = {str(f.relative_to(tmp_path / "site")) for f in (tmp_path / "site").rglob("*.*") if f.is_file()}
+    names = {
+        str(f.relative_to(tmp_path / "site"))
+        for f in (tmp_path / "site").rglob("*.*")
+        if f.is_file()
+    }
     version = ".".join(puarena.__version__.split(".")[:2])
-    assert names >= {"index.html", "tiny-definition.csv", "tiny-definition.html", f"{version}/tiny-definition.csv"}
+    assert names >= {
+        "index.html",
+        "tiny-definition.csv",
+        "tiny-definition.html",
+        f"{version}/tiny-definition.csv",
+    }
     assert "My method" in (tmp_path / "site" / "index.html").read_text()
-    theirs = list(csv.DictReader((tmp_path / "site" / version / "tiny-definition-community.csv").open()))
-    assert {(row["algorithm"], row["submission"]) for row in theirs} == {("Mine", "My method"), ("VPU", "My method")}
-    assert (tmp_path / "site" / "tiny-definition.csv").read_text() == (shelf / "tiny-definition.csv").read_text()
+    theirs = list(
+        csv.DictReader((tmp_path / "site" / version / "tiny-definition-community.csv").open())
+    )
+    assert {(row["algorithm"], row["submission"]) for row in theirs} == {
+        ("Mine", "My method"),
+        ("VPU", "My method"),
+    }
+    assert (tmp_path / "site" / "tiny-definition.csv").read_text() == (
+        shelf / "tiny-definition.csv"
+    ).read_text()
 
     rerun = call("reproduce", folder / "summary.parquet", "mine", "--split", "1", "--device", "cpu")
     assert rerun.exit_code == 0, rerun.output
@@ -326,19 +413,26 @@ def test_submit_and_site(shelf, mine, tmp_path):
     numbers = folder / "results.csv"
     numbers.write_text(numbers.read_text().replace("Mine", "Best"), encoding="utf-8")
     (folder / "results.csv").open("a").write("\n")
-    assert "was edited after its card was written" in call("site", shelf, "--out", tmp_path / "site").stderr
+    assert (
+        "was edited after its card was written"
+        in call("site", shelf, "--out", tmp_path / "site").stderr
+    )
 
 
 def test_what_is_submitted_needs_a_name_and_an_address(made, tmp_path):
     assert "--code takes the address" in fails("submit", made, "--name", "x", "--code", "mine.py")
     assert "--name needs" in fails("submit", made, "--name", " ", "--code", "https://example.org")
     export(made, tmp_path / "s.parquet")
-    assert "is a summary; submit the results folder" in fails("submit", tmp_path / "s.parquet", *WHO)
+    assert "is a summary; submit the results folder" in fails(
+        "submit", tmp_path / "s.parquet", *WHO
+    )
 
 
 def test_an_incomplete_submission_is_refused(copy, tmp_path):
     sorted(copy.glob("shards/*"))[0].unlink()
-    assert "it is incomplete, 2 of 4 runs are missing" in fails("submit", copy, *WHO, "--out", tmp_path / "s")
+    assert "it is incomplete, 2 of 4 runs are missing" in fails(
+        "submit", copy, *WHO, "--out", tmp_path / "s"
+    )
     assert not (tmp_path / "s").exists()
 
 
@@ -353,7 +447,10 @@ def test_an_incomplete_submission_is_refused(copy, tmp_path):
         ),
         ("seed + 1 AS seed", "does not have the seed that was planned"),
         ("lr * 2 AS lr", "does not have the lr that was planned"),
-        ("replace(hyper, '0.9', '0.8') AS hyper", "does not have the hyperparameters that were planned"),
+        (
+            "replace(hyper, '0.9', '0.8') AS hyper",
+            "does not have the hyperparameters that were planned",
+        ),
         ("step + 1 AS step", "records up to step 21"),
         ("replace(version, '0.', '9.') AS version", "has results of puarena 9."),
     ],
@@ -397,8 +494,10 @@ def test_a_plugin_that_breaks_the_contract_is_refused(mine, monkeypatch):
     def broken(names, device="cpu"):
         return iter([(names[0], "repeats", "it does not")]) if names else iter(())
 
-    monkeypatch.setattr("puarena.contract.check_all", broken)
-    assert "mine breaks the contract of the benchmark (repeats: it does not)" in fails("submit", mine, *WHO)
+    monkeypatch.setattr("puarena.testing.contract.check_all", broken)
+    assert "mine breaks the contract of the benchmark (repeats: it does not)" in fails(
+        "submit", mine, *WHO
+    )
 
 
 def test_good_results_pass(made):
@@ -408,7 +507,7 @@ def test_good_results_pass(made):
 
 
 def puarena_plan():
-    from puarena.bench.plan import make_plan
+    from puarena.experiments.plan import make_plan
 
     return make_plan(TINY).runs
 
@@ -420,18 +519,30 @@ def test_commands():
     )
     more = suites.get("tabular").override(algorithms=["all", "cvir-c"])
     assert command_of(more.resolve()) == "puarena run tabular --algorithms all,cvir-c"
-    changed = suites.get("tabular").override(splits=10, datasets=["usps"], cases=[1], algorithms=["upu"])
+    changed = suites.get("tabular").override(
+        splits=10, datasets=["usps"], cases=[1], algorithms=["upu"]
+    )
     assert command_of(changed.resolve()) == (
         "puarena run tabular --splits 10 --datasets usps --cases 1 --algorithms upu"
     )
     assert command_of(TINY.override(hyper={"*": {"lr": 0.5}})) is None
 
 
-# -- reproduce -------------------------------------------------------------------------------------------------------
+# -- reproduce ----------------------------------------------------------------------
 
 
 def test_reproduce(shelf):
-    done = call("reproduce", "published:tiny", "vpu", "--dataset", "digits", "--case", "1", "--device", "cpu")
+    done = call(
+        "reproduce",
+        "published:tiny",
+        "vpu",
+        "--dataset",
+        "digits",
+        "--case",
+        "1",
+        "--device",
+        "cpu",
+    )
     assert done.exit_code == 0, done.output
     assert "The same to the last bit: 2 runs of vpu" in done.stdout
     assert done.stdout.count("published") == 9 + 1  # cells and verdict
@@ -446,7 +557,9 @@ def test_a_row_that_comes_out_otherwise(copy, tmp_path):
         ("test_accuracy - 0.001 AS test_accuracy", "The same to tolerance: all 9 cells", 0),
     ):
         rewrite(copy, change)
-        (algorithm,) = duckdb.sql(f"SELECT DISTINCT algorithm FROM '{sorted(copy.glob('shards/*'))[0]}'").fetchall()[0]
+        (algorithm,) = duckdb.sql(
+            f"SELECT DISTINCT algorithm FROM '{sorted(copy.glob('shards/*'))[0]}'"
+        ).fetchall()[0]
         done = call("reproduce", copy, algorithm, "--device", "cpu")
         assert done.exit_code == code, done.output
         assert words in done.stdout

@@ -17,11 +17,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from puarena import data
-from puarena.data import DataFile, Problem, download
-from puarena.data.dataset import Archive, Dataset
-from puarena.data.sets import digits, letter, usps
+from puarena import datasets
+from puarena.datasets import DataFile, download
+from puarena.datasets.builtin import digits, letter, usps
+from puarena.datasets.dataset import Archive, Dataset
 from puarena.errors import UserError
+from puarena.pu import Problem, draw_pu_data
 
 CONTENT = b"A,1,2\nB,3,4\n" * 1000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -35,10 +36,10 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(download, "cache_folder", lambda: folder)
     monkeypatch.setattr(download, "RETRIES", 0)
     monkeypatch.setenv("NO_PROXY", "*")
-    data.registry._load_built_in.cache_clear()
+    datasets.registry._load_built_in.cache_clear()
     monkeypatch.delenv(download.ENVIRONMENT, raising=False)
     yield folder
-    data.registry._load_built_in.cache_clear()
+    datasets.registry._load_built_in.cache_clear()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -63,7 +64,9 @@ def server(tmp_path):
     folder = tmp_path / "served"
     folder.mkdir()
     Quiet.asked, Quiet.failures = [], 0
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as httpd:
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=str(folder))
+    ) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, daemon=True)
         thread.start()
         yield folder, f"http://127.0.0.1:{httpd.server_port}"
@@ -77,7 +80,7 @@ def closed_port() -> int:
         return probe.getsockname()[1]
 
 
-def made(address: str, **changes) -> data.DatasetInfo:
+def made(address: str, **changes) -> datasets.DatasetInfo:
     file = DataFile("table.data", f"{address}/table.data", SHA, len(CONTENT))
     return replace(letter.INFO, name="made", files=(replace(file, **changes),))
 
@@ -88,11 +91,14 @@ def made(address: str, **changes) -> data.DatasetInfo:
 def test_every_dataset_is_described():
     first = ["digits", "letter", "letter-standardised", "usps", "cifar10", "imagenette"]
     tables = ["spambase", "mushroom", "magic", "adult", "connect-4", "fashion-mnist"]
-    assert data.names() == [*first, *(name for table in tables for name in (table, f"{table}-standardised"))]
-    for name in data.names():
-        info = data.info(name)
+    assert datasets.names() == [
+        *first,
+        *(name for table in tables for name in (table, f"{table}-standardised")),
+    ]
+    for name in datasets.names():
+        info = datasets.info(name)
         assert info.name == name
-        for text in (info.title, info.description, info.licence, info.citation, *info.urls):
+        for text in (info.title, info.description, info.license, info.citation, *info.urls):
             assert text
             assert "\n" not in text
         for case, positive in info.cases.items():
@@ -107,32 +113,34 @@ def test_every_dataset_is_described():
 
 
 def test_letter_cases_by_name():
-    names = ["".join(letter.INFO.class_names[k] for k in letter.INFO.cases[case]) for case in (1, 2)]
+    names = [
+        "".join(letter.INFO.class_names[k] for k in letter.INFO.cases[case]) for case in (1, 2)
+    ]
     assert names == ["BCHIJKLORSVWZ", "ABCDGIJLQTWYZ"]
 
 
-@pytest.mark.parametrize("call", [data.load, data.info, data.fetch, data.verify])
+@pytest.mark.parametrize("call", [datasets.load, datasets.info, datasets.fetch, datasets.verify])
 def test_unknown_dataset_names_the_nearest(call):
     with pytest.raises(UserError, match="unknown dataset 'lettre'; did you mean 'letter'"):
         call("lettre")
 
 
 def test_digits():
-    dataset = data.load("digits")
+    dataset = datasets.load("digits")
     assert dataset.features.shape == (1797, 64)
     assert dataset.features.dtype == np.float32
     assert (dataset.features.min(), dataset.features.max()) == (0, 1)
     assert list(np.bincount(dataset.classes)) == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     assert dataset.positive(1)[[1, 3, 5, 7, 9]].all()
     assert dataset.prior_of(1) == 0.5
-    assert data.load("digits") is dataset
+    assert datasets.load("digits") is dataset
     assert len(dataset.revision) == 12
-    assert data.verify("digits") == []
-    assert data.fetch("digits") == []
+    assert datasets.verify("digits") == []
+    assert datasets.fetch("digits") == []
 
 
 def test_revision_follows_the_content():
-    one = data.load("digits")
+    one = datasets.load("digits")
     features = one.features.copy()
     features[5, 5] += 1
     assert replace(one, features=features, revision="").revision != one.revision
@@ -140,15 +148,30 @@ def test_revision_follows_the_content():
 
 
 def test_a_dataset_needs_a_test_set():
-    dataset = data.load("digits")
-    for parts in ({"test_fraction": None}, {"train": np.arange(9)}, {"train": np.arange(9), "test": np.arange(9, 12)}):
+    dataset = datasets.load("digits")
+    for parts in (
+        {"test_fraction": None},
+        {"train": np.arange(9)},
+        {"train": np.arange(9), "test": np.arange(9, 12)},
+    ):
         with pytest.raises(ValueError, match="either train and test indices or a test_fraction"):
             replace(dataset, **parts)
 
 
 def test_importing_the_room_is_light():
-    heavy = "torch", "pandas", "duckdb", "sklearn", "pooch", "requests", "pydantic", "PIL", "rich", "safetensors"
-    code = f"import sys, puarena.data; print([m for m in {heavy} if m in sys.modules])"
+    heavy = (
+        "torch",
+        "pandas",
+        "duckdb",
+        "sklearn",
+        "pooch",
+        "requests",
+        "pydantic",
+        "PIL",
+        "rich",
+        "safetensors",
+    )
+    code = f"import sys, puarena.datasets; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
@@ -182,14 +205,25 @@ def test_usps_format(tmp_path, monkeypatch):
     import bz2
 
     def line(label, value):
-        return f"{label} " + " ".join(f"{i}:{v:.6f}" for i, v in enumerate([value] * 255 + [1.0], 1)) + " \n"
+        return (
+            f"{label} "
+            + " ".join(f"{i}:{v:.6f}" for i, v in enumerate([value] * 255 + [1.0], 1))
+            + " \n"
+        )
 
     files = {"usps.bz2": line(7, -1) + line(10, 0.048299), "usps.t.bz2": line(1, -0.999729)}
-    as_official(tmp_path, monkeypatch, usps, {name: bz2.compress(text.encode()) for name, text in files.items()})
+    as_official(
+        tmp_path,
+        monkeypatch,
+        usps,
+        {name: bz2.compress(text.encode()) for name, text in files.items()},
+    )
     dataset = usps.read(tmp_path)
     assert list(dataset.classes) == [6, 9, 0]
     assert (list(dataset.train), list(dataset.test)) == ([0, 1], [2])
-    expected = (np.array([0, 133, 0]) / 255 - 0.1307) / 0.3081  # bytes as the reference reads them: cut, not rounded
+    expected = (
+        np.array([0, 133, 0]) / 255 - 0.1307
+    ) / 0.3081  # bytes as the reference reads them: cut, not rounded
     assert dataset.features[:, 0] == pytest.approx(expected, rel=1e-6)
     assert dataset.features[:, -1] == pytest.approx((1 - 0.1307) / 0.3081, rel=1e-6)
 
@@ -237,10 +271,10 @@ def test_a_file_is_hashed_once(tmp_path, monkeypatch):
 
 def test_a_missing_folder(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="named by --data does not exist"):
-        data.load("letter", tmp_path / "nowhere")
+        datasets.load("letter", tmp_path / "nowhere")
     monkeypatch.setenv(download.ENVIRONMENT, str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="named by PUARENA_DATA does not exist"):
-        data.verify("usps")
+        datasets.verify("usps")
 
 
 # Downloading
@@ -287,7 +321,13 @@ def test_wrong_download_leaves_nothing(server, cache):
     info = made(address)
     with pytest.raises(UserError) as caught:
         download.fetch(info)
-    for part in ("table.data", address, SHA, hashlib.sha256(b"something else").hexdigest(), "not kept"):
+    for part in (
+        "table.data",
+        address,
+        SHA,
+        hashlib.sha256(b"something else").hexdigest(),
+        "not kept",
+    ):
         assert part in str(caught.value)
     assert list((cache / "made").iterdir()) == []
     assert [s.status for s in download.verify(info)] == ["missing"]
@@ -309,17 +349,25 @@ def test_no_network_is_one_clear_sentence(server, cache, reason):
     with pytest.raises(UserError) as caught:
         download.fetch(made(address))
     text = str(caught.value).lower()
-    for part in ("cannot fetch 'table.data'", f"{address}/table.data", "puarena_data or --data", reason):
+    for part in (
+        "cannot fetch 'table.data'",
+        f"{address}/table.data",
+        "puarena_data or --data",
+        reason,
+    ):
         assert part in text
     assert "\n" not in text
     assert not list((cache / "made").iterdir())
 
 
 def test_a_file_without_checksum_is_not_downloaded(server, cache):
-    with pytest.raises(UserError, match=r"no checksum of 'table\.data' is known, so it is not downloaded; get it from"):
+    with pytest.raises(
+        UserError,
+        match=r"no checksum of 'table\.data' is known, so it is not downloaded; get it from",
+    ):
         download.fetch(made(server[1], sha256=None))
     assert Quiet.asked == []
-    assert [s.status for s in data.verify("imagenette")] == ["missing"]
+    assert [s.status for s in datasets.verify("imagenette")] == ["missing"]
 
 
 def test_an_unwritable_folder(server, tmp_path):
@@ -344,7 +392,9 @@ def test_files_of_an_archive(server, cache):
     folder, address = server
     content = packed({"sub/one": CONTENT, "sub/two": b"2", "sub/three": b"not wanted"})
     (folder / "all.tar.gz").write_bytes(content)
-    archive = Archive("all.tar.gz", f"{address}/all.tar.gz", "md5:" + hashlib.md5(content).hexdigest())
+    archive = Archive(
+        "all.tar.gz", f"{address}/all.tar.gz", "md5:" + hashlib.md5(content).hexdigest()
+    )
     files = tuple(
         DataFile(name, archive.url, hashlib.sha256(part).hexdigest(), len(part), archive)
         for name, part in (("sub/one", CONTENT), ("sub/two", b"2"))
@@ -352,7 +402,11 @@ def test_files_of_an_archive(server, cache):
     info = replace(made(address), files=files)
     assert [path.read_bytes() for path in download.fetch(info)] == [CONTENT, b"2"]
     assert len(Quiet.asked) == 1
-    here = {str(path.relative_to(cache / "made")) for path in (cache / "made").rglob("*") if path.is_file()}
+    here = {
+        str(path.relative_to(cache / "made"))
+        for path in (cache / "made").rglob("*")
+        if path.is_file()
+    }
     assert here == {"sub/one", "sub/two"}
 
     wrong = replace(files[1], name="sub/three")
@@ -380,40 +434,74 @@ def real(cache, monkeypatch):
 
 
 def test_real_letter(real):
-    dataset = data.load("letter", real)
+    dataset = datasets.load("letter", real)
     counts = dict(zip(dataset.class_names, np.bincount(dataset.classes), strict=True))
     assert len(dataset.classes) == 20000
-    assert {name: counts[name] for name in "ABHUZ"} == {"A": 789, "B": 766, "H": 734, "U": 813, "Z": 734}
+    assert {name: counts[name] for name in "ABHUZ"} == {
+        "A": 789,
+        "B": 766,
+        "H": 734,
+        "U": 813,
+        "Z": 734,
+    }
     assert (dataset.features.min(), dataset.features.max()) == (0, 15)
     assert [dataset.positive(case)[dataset.classes].sum() for case in (1, 2)] == [9747, 9983]
-    with pytest.raises(UserError, match=r"letter case 1, setting ts, rate 0\.4: class '.' has \d+ training examples"):
-        data.draw(dataset, Problem("letter", 1, "ts", 0.4), 0)
+    with pytest.raises(
+        UserError,
+        match=r"letter case 1, setting ts, rate 0\.4: class '.' has \d+ training examples",
+    ):
+        draw_pu_data(dataset, Problem("letter", 1, "ts", 0.4), 0)
     for case in (1, 2):
         for trial in range(3):
-            pu, _ = data.draw(dataset, Problem("letter", case, "ts", 0.3), trial)
+            pu, _ = draw_pu_data(dataset, Problem("letter", case, "ts", 0.3), trial)
             assert len(pu.u_train) + len(pu.u_val) == 9100
 
 
 def test_real_usps(real):
-    dataset = data.load("usps", real)
+    dataset = datasets.load("usps", real)
     assert dataset.features.shape == (9298, 256)
-    assert list(np.bincount(dataset.classes[dataset.train])) == [1194, 1005, 731, 658, 652, 556, 664, 645, 542, 644]
-    assert list(np.bincount(dataset.classes[dataset.test])) == [359, 264, 198, 166, 200, 160, 170, 147, 166, 177]
+    assert list(np.bincount(dataset.classes[dataset.train])) == [
+        1194,
+        1005,
+        731,
+        658,
+        652,
+        556,
+        664,
+        645,
+        542,
+        644,
+    ]
+    assert list(np.bincount(dataset.classes[dataset.test])) == [
+        359,
+        264,
+        198,
+        166,
+        200,
+        160,
+        170,
+        147,
+        166,
+        177,
+    ]
     assert dataset.features.min() == pytest.approx(-0.1307 / 0.3081)
-    assert [dataset.positive(case)[dataset.classes[dataset.train]].sum() for case in (1, 2)] == [3039, 3507]
+    assert [dataset.positive(case)[dataset.classes[dataset.train]].sum() for case in (1, 2)] == [
+        3039,
+        3507,
+    ]
     for case, rate, expected in ((1, 0.4, 1578), (2, 0.4, 1582), (1, 0.5, 1898), (2, 0.5, 1942)):
-        pu, _ = data.draw(dataset, Problem("usps", case, "ts", rate), 0)
+        pu, _ = draw_pu_data(dataset, Problem("usps", case, "ts", rate), 0)
         assert len(pu.p_train) + len(pu.p_val) == expected
 
 
 @pytest.mark.parametrize("name", ["letter", "usps"])
 def test_real_files_verify(real, name):
-    assert {status.status for status in data.verify(name, real)} == {"ok"}
+    assert {status.status for status in datasets.verify(name, real)} == {"ok"}
 
 
 def test_digits_is_a_dataset_like_any_other():
-    dataset = data.load("digits")
+    dataset = datasets.load("digits")
     assert isinstance(dataset, Dataset)
-    pu, hidden = data.draw(dataset, Problem("digits", 1, "os", 0.3), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("digits", 1, "os", 0.3), 0)
     assert len(pu.p_train) + len(pu.p_val) == round(0.3 * digits.INFO.size)
     assert len(pu.test) == len(hidden.test) == 359

@@ -1,4 +1,4 @@
-"""Views of colour images: Pillow's pixels, literal crops, the right frequencies, randomness from the run alone."""
+"""Views of color images: Pillow's pixels, literal crops, the right frequencies, randomness from the run alone."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from puarena import data
-from puarena.bench.profiles import PROFILES
-from puarena.data import Views
-from puarena.data.views import images, randaugment
-from puarena.data.views.base import pick
-from puarena.data.views.geometry import CutOut, RandomCrop, ResizedCrop
-from puarena.data.views.randaugment import CHOICES, NO_CHOICE, OPERATIONS, RandAugment, operate
-from puarena.fleet.capture import StepWatch, captured
+from puarena import datasets
+from puarena.datasets import Views
+from puarena.datasets.views import images, randaugment
+from puarena.datasets.views.base import pick
+from puarena.datasets.views.geometry import CutOut, RandomCrop, ResizedCrop
+from puarena.datasets.views.randaugment import CHOICES, NO_CHOICE, OPERATIONS, RandAugment, operate
+from puarena.experiments.profiles import PROFILES
 from puarena.random import Draws
+from puarena.training.capture import StepWatch, captured
 
 SEEDS = torch.tensor([4, 5])
 KINDS = ("weak", "strong", "evaluation")
 VIEWS = {
-    f"{dataset}-{kind}": getattr(data.views_of(dataset, "definition"), kind)
+    f"{dataset}-{kind}": getattr(datasets.views_of(dataset, "definition"), kind)
     for dataset in ("cifar10", "imagenette")
     for kind in KINDS
 }
@@ -34,20 +34,27 @@ IMAGE_VIEWS = sorted(VIEWS)
 RANDOM_VIEWS = [name for name in IMAGE_VIEWS if not name.endswith("evaluation")]
 CIFAR10 = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
 IMAGENETTE = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-BLENDS = ("brightness", "colour", "contrast", "sharpness")  # single precision: compilers may differ by a level
+BLENDS = (
+    "brightness",
+    "color",
+    "contrast",
+    "sharpness",
+)  # single precision: compilers may differ by a level
 
 
 def _drawn(view, n, seeds=SEEDS, step=0, name="weak", dtype=torch.float32):
     """Return one step's draws."""
-    return {key: values[0] for key, values in view.draws(Draws(seeds, step, 1, dtype), name, n).items()}
+    return {
+        key: values[0] for key, values in view.draws(Draws(seeds, step, 1, dtype), name, n).items()
+    }
 
 
 def _pictures(*shape, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
 
 
-def _normalised(pixels, mean, std):
-    """Return bytes ``[…, 3, h, w]`` normalised in double precision."""
+def _normalized(pixels, mean, std):
+    """Return bytes ``[…, 3, h, w]`` normalized in double precision."""
     mean, std = (np.array(values)[:, None, None] for values in (mean, std))
     return (np.asarray(pixels) / 255 - mean) / std
 
@@ -65,7 +72,7 @@ def _pillow(image, operation, m, sign):
     return {
         "autocontrast": lambda: ImageOps.autocontrast(image),
         "brightness": lambda: ImageEnhance.Brightness(image).enhance(factor),
-        "colour": lambda: ImageEnhance.Color(image).enhance(factor),
+        "color": lambda: ImageEnhance.Color(image).enhance(factor),
         "contrast": lambda: ImageEnhance.Contrast(image).enhance(factor),
         "equalize": lambda: ImageOps.equalize(image),
         "identity": lambda: image,
@@ -101,7 +108,9 @@ def _tensor(picture):
 @pytest.mark.parametrize("size", [(32, 32), (64, 64), (17, 30), (5, 3)])
 def test_every_operation_is_pillows(size):
     for picture in _kinds(*size):
-        ours = operate(_tensor(picture).expand(len(CHOICES), -1, -1, -1), torch.arange(len(CHOICES)))
+        ours = operate(
+            _tensor(picture).expand(len(CHOICES), -1, -1, -1), torch.arange(len(CHOICES))
+        )
         for choice, seen in zip(CHOICES, ours, strict=True):
             theirs = _tensor(_pillow(Image.fromarray(picture), *choice))
             gap = (seen.int() - theirs.int()).abs()
@@ -144,7 +153,9 @@ def _even(counts, of, cells):
     assert all(abs(count - of / cells) < 5 * spread for count in counts.values()), counts
 
 
-@pytest.mark.parametrize(("view", "layers", "probability"), [("cifar10-strong", 2, 0.5), ("imagenette-strong", 3, 1.0)])
+@pytest.mark.parametrize(
+    ("view", "layers", "probability"), [("cifar10-strong", 2, 0.5), ("imagenette-strong", 3, 1.0)]
+)
 def test_how_often_operations_are_done(view, layers, probability):
     (part,) = (p for p in VIEWS[view].parts if isinstance(p, RandAugment))
     n = 40_000
@@ -158,12 +169,16 @@ def test_how_often_operations_are_done(view, layers, probability):
         _even(Counter(sign for _, _, sign in done), len(done), 2)
     same = (chosen[:, 0] == chosen[:, 1]).float().mean()
     expected = probability**2 / 252 + (1 - probability) ** 2
-    assert abs(same - expected) < 5 * sqrt(expected / n), "layers are drawn independently, with replacement"
+    assert abs(same - expected) < 5 * sqrt(expected / n), (
+        "layers are drawn independently, with replacement"
+    )
 
 
 def test_there_are_fourteen_operations_at_nine_magnitudes_both_ways():
     assert len(OPERATIONS) == 14
-    assert {(m, sign) for _, m, sign in CHOICES} == {(m, sign) for m in range(1, 10) for sign in (1, -1)}
+    assert {(m, sign) for _, m, sign in CHOICES} == {
+        (m, sign) for m in range(1, 10) for sign in (1, -1)
+    }
     assert len(CHOICES) == len(set(CHOICES)) == 14 * 9 * 2
 
 
@@ -171,7 +186,9 @@ def test_crops_and_flips_are_even():
     n, part = 20_000, RandomCrop(padding=4)
     u = _drawn(part, n, SEEDS[:1])
     x = torch.arange(81, dtype=torch.uint8).view(1, 1, 1, 9, 9).expand(1, n, 1, 9, 9)
-    middle = part(x, u)[0, :, 0, 4, 4]  # for 9 x 9 pixels the middle of the window shows every pixel once
+    middle = part(x, u)[
+        0, :, 0, 4, 4
+    ]  # for 9 x 9 pixels the middle of the window shows every pixel once
     _even(Counter(middle.tolist()), n, 81)
     _even(Counter((u["flip"] < 0.5).flatten().tolist()), n, 2)
 
@@ -181,7 +198,9 @@ def test_a_view_depends_on_the_run_the_step_and_the_image(name):
     view = VIEWS[name]
     x = _pictures(3, 73, 73).expand(2, 6, -1, -1, -1)
     seen = view(x, _drawn(view, 6, step=3))
-    assert torch.equal(view(x[1:], _drawn(view, 6, SEEDS[1:], step=3)), seen[1:]), "alone as in a stack"
+    assert torch.equal(view(x[1:], _drawn(view, 6, SEEDS[1:], step=3)), seen[1:]), (
+        "alone as in a stack"
+    )
     block = {key: values[3] for key, values in view.draws(Draws(SEEDS, 0, 5), "weak", 6).items()}
     assert torch.equal(view(x, block), seen), "a step of a block as by itself"
     assert all(not torch.equal(a, b) for a, b in pairwise(seen[0])), "every image its own"
@@ -189,7 +208,9 @@ def test_a_view_depends_on_the_run_the_step_and_the_image(name):
     assert not torch.equal(view(x, _drawn(view, 6, step=4)), seen), "every step its own"
     weak, strong = (_drawn(view, 6, name=name) for name in ("weak", "strong"))
     numbers = torch.cat([values.flatten() for values in (*weak.values(), *strong.values())])
-    assert len(numbers.unique()) == len(numbers), "every draw its own, in the weak view and in the strong one"
+    assert len(numbers.unique()) == len(numbers), (
+        "every draw its own, in the weak view and in the strong one"
+    )
 
 
 # --- geometry, against literal implementations ---
@@ -228,8 +249,11 @@ def test_weak_views_are_literal_crops(name, size, side, padding, norm):
     u = _drawn(view, 25)
     for values in u.values():
         values[0, 0], values[0, 1] = 1e-7, 1 - 1e-7
-    expected = [_literal_crop(i.numpy(), v, side, padding) for i, v in zip(x.flatten(0, 1), _each(u), strict=True)]
-    np.testing.assert_allclose(view(x, u).flatten(0, 1), _normalised(expected, *norm), atol=1e-5)
+    expected = [
+        _literal_crop(i.numpy(), v, side, padding)
+        for i, v in zip(x.flatten(0, 1), _each(u), strict=True)
+    ]
+    np.testing.assert_allclose(view(x, u).flatten(0, 1), _normalized(expected, *norm), atol=1e-5)
 
 
 def _literal_window(u, height, width):
@@ -256,7 +280,10 @@ def test_windows_are_torchvisions(height, width):
     windows = torch.stack(part.window(u, height, width), -1).flatten(0, 1)
     expected = [_literal_window(v, height, width) for v in _each(u)]
     assert windows.tolist() == [list(map(float, window)) for window in expected]
-    central = (height - min(height, round(width * 4 / 3))) // 2, (width - min(width, round(height * 4 / 3))) // 2
+    central = (
+        (height - min(height, round(width * 4 / 3))) // 2,
+        (width - min(width, round(height * 4 / 3))) // 2,
+    )
     assert all(window[:2] == central for window in expected[:20]), "the window of last resort"
     assert len(set(expected)) > 300
 
@@ -272,7 +299,9 @@ def test_resized_crops_are_pillows(mirrored):
     grown = 0
     for seen, picture, v in zip(ours, pictures, _each(u), strict=True):
         top, left, h, w = _literal_window(v, 73, 73)
-        theirs = picture.crop((left, top, left + w, top + h)).resize((64, 64), Image.Resampling.BILINEAR)
+        theirs = picture.crop((left, top, left + w, top + h)).resize(
+            (64, 64), Image.Resampling.BILINEAR
+        )
         theirs = _tensor(ImageOps.mirror(theirs) if mirrored else theirs)
         gap = (seen.int() - theirs.int()).abs()
         if max(h, w) <= 64:
@@ -286,9 +315,14 @@ def test_cut_out_is_literal():
     for part, height, width in ((CutOut(16), 32, 32), (CutOut(), 33, 47), (CutOut(16), 20, 9)):
         x, n = _pictures(2, 60, 3, height, width), 60
         u = _drawn(part, n) | {"flip": torch.zeros(2, n)}
-        for image, seen, v in zip(x.flatten(0, 1).numpy(), part(x, u).flatten(0, 1).numpy(), _each(u), strict=True):
+        for image, seen, v in zip(
+            x.flatten(0, 1).numpy(), part(x, u).flatten(0, 1).numpy(), _each(u), strict=True
+        ):
             side = part.side or int(v["cut_side"] * (width // 2 + 1))
-            x0, y0 = (int(max(0, v[k] * np.float32(s) - side / 2)) for k, s in (("cut_x", width), ("cut_y", height)))
+            x0, y0 = (
+                int(max(0, v[k] * np.float32(s) - side / 2))
+                for k, s in (("cut_x", width), ("cut_y", height))
+            )
             expected = image.copy()
             expected[:, y0 : y0 + side, x0 : x0 + side] = 127
             np.testing.assert_array_equal(seen, expected)
@@ -299,12 +333,16 @@ def test_how_large_cut_outs_are():
     u = _drawn(CutOut(), 2000, SEEDS[:1]) | {"cut_x": middle, "cut_y": middle}
     area = (CutOut()(x, u)[0, :, 0] == 127).sum((-2, -1))
     _even(Counter(area.tolist()), 2000, 33)
-    assert set(area.tolist()) == {side**2 for side in range(33)}, "squares of side 0 to half the width"
+    assert set(area.tolist()) == {side**2 for side in range(33)}, (
+        "squares of side 0 to half the width"
+    )
     u = _drawn(CutOut(16), 2000, SEEDS[:1])
     area = (CutOut(16)(x[..., :32, :32], u)[0, :, 0] == 127).sum((-2, -1))
     assert area.max() == 256
     assert area.min() >= 64
-    assert 0.5 < (area == 256).float().mean() < 0.65, "a square is whole in 3/4 of the positions of each axis"
+    assert 0.5 < (area == 256).float().mean() < 0.65, (
+        "a square is whole in 3/4 of the positions of each axis"
+    )
 
 
 def test_the_strong_view_of_cifar_is_the_published_pipeline():
@@ -313,7 +351,9 @@ def test_the_strong_view_of_cifar_is_the_published_pipeline():
     seen = view(x, u).flatten(0, 1)
     exact = 0
     for image, ours, v in zip(x.flatten(0, 1).numpy(), seen, _each(u), strict=True):
-        picture = Image.fromarray(np.ascontiguousarray(_literal_crop(image, v, None, 4).transpose(1, 2, 0)))
+        picture = Image.fromarray(
+            np.ascontiguousarray(_literal_crop(image, v, None, 4).transpose(1, 2, 0))
+        )
         for number in v["augment"].tolist():
             code = int(number * 14 * 9 * 2 * 2)
             if code < len(CHOICES):
@@ -321,12 +361,12 @@ def test_the_strong_view_of_cifar_is_the_published_pipeline():
         pixels = np.array(picture)
         x0, y0 = (int(max(0, v[key] * 32 - 8)) for key in ("cut_x", "cut_y"))
         pixels[y0 : y0 + 16, x0 : x0 + 16] = 127
-        gap = np.abs(ours.numpy() - _normalised(pixels.transpose(2, 0, 1), *CIFAR10))
+        gap = np.abs(ours.numpy() - _normalized(pixels.transpose(2, 0, 1), *CIFAR10))
         exact += gap.max() < 1e-5
     assert exact >= 2 * n * 0.95, "all, but for blends where Pillow was compiled to round otherwise"
 
 
-# --- shapes, types, normalisation ---
+# --- shapes, types, normalization ---
 
 
 @pytest.mark.parametrize("name", IMAGE_VIEWS)
@@ -346,14 +386,16 @@ def test_shapes_and_types(name, size):
 @pytest.mark.parametrize(
     ("name", "norm"), [(n, CIFAR10 if n.startswith("cifar10") else IMAGENETTE) for n in IMAGE_VIEWS]
 )
-def test_normalisation(name, norm):
+def test_normalization(name, norm):
     view = VIEWS[name]
     x = torch.full((1, 1, 3, 64, 64), 200, dtype=torch.uint8)
     u = {key: torch.full_like(values, 0.999) for key, values in _drawn(view, 1, SEEDS[:1]).items()}
     if "augment" in u:
         u["augment"].fill_(5.5 / 14 * (0.5 if name.startswith("cifar10") else 1))  # identity
     corner = view(x, u)[0, 0, :, 0, 0]
-    np.testing.assert_allclose(corner, _normalised(np.full((3, 1, 1), 200), *norm).ravel(), rtol=1e-5)
+    np.testing.assert_allclose(
+        corner, _normalized(np.full((3, 1, 1), 200), *norm).ravel(), rtol=1e-5
+    )
 
 
 def test_evaluation_views_are_the_centre_and_nothing_else():
@@ -365,30 +407,36 @@ def test_evaluation_views_are_the_centre_and_nothing_else():
         view = VIEWS[name]
         assert _drawn(view, 3) == {}
         seen = view(x, {})
-        np.testing.assert_allclose(seen, _normalised(expected, *norm), atol=1e-5)
+        np.testing.assert_allclose(seen, _normalized(expected, *norm), atol=1e-5)
         assert torch.equal(view(x, {}), seen)
     small = x[..., :64, :64]
-    np.testing.assert_allclose(VIEWS["imagenette-evaluation"](small, {}), _normalised(small, *IMAGENETTE), atol=1e-5)
+    np.testing.assert_allclose(
+        VIEWS["imagenette-evaluation"](small, {}), _normalized(small, *IMAGENETTE), atol=1e-5
+    )
 
 
 def test_which_views_a_dataset_has_in_a_profile():
     for profile in PROFILES:
         for name in ("cifar10", "imagenette"):
-            views = data.views_of(name, profile)
-            assert [views.weak, views.strong, views.evaluation] == [VIEWS[f"{name}-{kind}"] for kind in KINDS]
+            views = datasets.views_of(name, profile)
+            assert [views.weak, views.strong, views.evaluation] == [
+                VIEWS[f"{name}-{kind}"] for kind in KINDS
+            ]
         for name in ("digits", "letter", "a table of my own"):
-            assert data.views_of(name, profile) == Views()
-    assert data.views_of("usps", "definition") == Views()
-    mirrored = data.views_of("usps", "released")
+            assert datasets.views_of(name, profile) == Views()
+    assert datasets.views_of("usps", "definition") == Views()
+    mirrored = datasets.views_of("usps", "released")
     assert (mirrored.weak.rotation, mirrored.strong.rotation, mirrored.evaluation) == (10, 30, None)
 
 
-@pytest.mark.parametrize(("name", "profile"), [("cifar10", ""), ("imagenette", ""), ("usps", "released")])
+@pytest.mark.parametrize(
+    ("name", "profile"), [("cifar10", ""), ("imagenette", ""), ("usps", "released")]
+)
 def test_views_are_values(name, profile):
-    views = data.views_of(name, profile)
+    views = datasets.views_of(name, profile)
     again = pickle.loads(pickle.dumps(views))
     assert again == views
-    assert hash(again) == hash(data.views_of(name, profile))
+    assert hash(again) == hash(datasets.views_of(name, profile))
     assert " at 0x" not in repr(views), "the state of a fleet is named after it"
 
 
@@ -451,5 +499,7 @@ def test_a_captured_view_on_the_gpu_is_that_of_the_cpu(name):
         graph.replay()
         stream.synchronize()
     gap = (seen.cpu() - view(x, later)).abs()
-    share = 0.02 if name == "imagenette-strong" else 0  # interpolated levels may round the other way
+    share = (
+        0.02 if name == "imagenette-strong" else 0
+    )  # interpolated levels may round the other way
     assert (gap > 1e-5).float().mean() <= share

@@ -1,4 +1,4 @@
-"""The labelling mechanisms: golden probabilities, exact numbers, true frequencies, and what stays out of reach."""
+"""The labeling mechanisms: golden probabilities, exact numbers, true frequencies, and what stays out of reach."""
 
 from __future__ import annotations
 
@@ -9,41 +9,61 @@ import numpy as np
 import pytest
 
 import goldens
-from puarena import data
-from puarena.data import Problem, labelling
-from puarena.data.labelling.base import systematic
-from puarena.data.pu import label_strength
+from puarena import datasets
 from puarena.errors import UserError
+from puarena.pu import Problem, draw_pu_data, labeling
+from puarena.pu.draw import label_strength
+from puarena.pu.labeling.base import systematic
 
-WAYS = ["posterior(strength=2)", "jerm-s3", "lbe-a", "boundary", "feature(strength=2)", "sar-pu", "class", "property"]
-DIGITS = data.load("digits")
+WAYS = [
+    "posterior(strength=2)",
+    "jerm-s3",
+    "lbe-a",
+    "boundary",
+    "feature(strength=2)",
+    "sar-pu",
+    "class",
+    "property",
+]
+DIGITS = datasets.load("digits")
 
 
 def stand_in(case, **more):
     """Candidates that have what a golden case gives."""
     x, n = case["inputs"], case["params"]["n"]
     return SimpleNamespace(
-        posterior=np.clip(x.get("p", np.full(n, 0.5)), 0.001, 0.999), table=np.array(x.get("x", np.zeros((n, 1)))),
-        classes=np.array(x.get("classes", np.zeros(n))), labels=case["params"]["n_L"], index=np.arange(n),
-        parts=[np.arange(n)], counts=np.array([case["params"]["n_L"]]), **more,
-    )  # fmt: skip
+        posterior=np.clip(x.get("p", np.full(n, 0.5)), 0.001, 0.999),
+        table=np.array(x.get("x", np.zeros((n, 1)))),
+        classes=np.array(x.get("classes", np.zeros(n))),
+        labels=case["params"]["n_L"],
+        index=np.arange(n),
+        parts=[np.arange(n)],
+        counts=np.array([case["params"]["n_L"]]),
+        **more,
+    )
 
 
 def text_of(params):
     """A golden case's mechanism as one writes it."""
     if "alias" in params:
         return params["alias"]
-    known = {key: value for key, value in params.items() if key in ("form", "power", "strength", "delta", "feature")}
+    known = {
+        key: value
+        for key, value in params.items()
+        if key in ("form", "power", "strength", "delta", "feature")
+    }
     if "range" in params:
         known["range"] = ":".join(map(str, params["range"]))
     return f"{params['mechanism']}({','.join(f'{key}={value}' for key, value in known.items())})"
 
 
 @pytest.mark.parametrize(
-    "case", goldens.cases("labelling", lambda c: "e" in (c.get("expected_value") or [])), ids=lambda c: c["id"]
+    "case",
+    goldens.cases("labeling", lambda c: "e" in (c.get("expected_value") or [])),
+    ids=lambda c: c["id"],
 )
 def test_golden_probabilities(case):
-    mechanism = labelling.mechanism(text_of(case["params"]))
+    mechanism = labeling.mechanism(text_of(case["params"]))
     chances = mechanism.propensity(stand_in(case))
     goldens.close(chances, case["expected_value"]["e"], case, "float64", "e")
     assert chances.sum() == pytest.approx(case["expected_extra"]["sum"], abs=1e-12 * len(chances))
@@ -53,40 +73,52 @@ def test_golden_probabilities(case):
         assert own == (":".join(map(str, value)) if isinstance(value, list) else value)
 
 
-@pytest.mark.parametrize("case", goldens.cases("labelling", lambda c: "-madow" in c["id"]), ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", goldens.cases("labeling", lambda c: "-madow" in c["id"]), ids=lambda c: c["id"]
+)
 def test_golden_selection(case):
     x, params = case["inputs"], case["params"]
     selected = systematic(np.array(x["e"]), np.array(x["permutation"]), params["u"], params["n_L"])
     assert np.flatnonzero(selected).tolist() == case["expected_value"]["selected"]
     if "t" in x:
         strength = label_strength(np.array(x["t"]), selected)
-        goldens.close(strength, case["expected_extra"]["label_strength"], case, "float64", "label strength")
+        goldens.close(
+            strength, case["expected_extra"]["label_strength"], case, "float64", "label strength"
+        )
 
 
 @pytest.mark.parametrize(
-    "case", goldens.cases("labelling", lambda c: c["id"].endswith("-property")), ids=lambda c: c["id"]
+    "case",
+    goldens.cases("labeling", lambda c: c["id"].endswith("-property")),
+    ids=lambda c: c["id"],
 )
 def test_golden_property(case):
     some = stand_in(case, pixels=np.array(case["inputs"]["property"])[:, None])
-    chances = labelling.mechanism("property").propensity(some)
+    chances = labeling.mechanism("property").propensity(some)
     assert np.flatnonzero(chances).tolist() == case["expected_value"]["selected"]
     counts = np.unique(some.classes[chances > 0], return_counts=True)[1]
     assert counts.tolist() == case["expected_extra"]["counts"]
 
 
-@pytest.mark.parametrize("case", goldens.cases("labelling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", goldens.cases("labeling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"]
+)
 def test_golden_property_of_images(case):
-    mechanism = labelling.mechanism(f"property(kind={case['params']['property']})")
+    mechanism = labeling.mechanism(f"property(kind={case['params']['property']})")
     goldens.close(
-        mechanism.amount(np.array(case["inputs"]["images"])), case["expected_value"], case, "float64", "value"
+        mechanism.amount(np.array(case["inputs"]["images"])),
+        case["expected_value"],
+        case,
+        "float64",
+        "value",
     )
 
 
-@pytest.mark.parametrize("setting", labelling.names())
+@pytest.mark.parametrize("setting", labeling.names())
 @pytest.mark.parametrize("way", WAYS)
 def test_numbers_are_exact_in_either_setting(way, setting):
-    pu, hidden = data.draw(DIGITS, Problem("digits", 1, setting, 0.2, 0.4, way), 1)
-    scar, _ = data.draw(DIGITS, Problem("digits", 1, setting, 0.2, 0.4), 1)
+    pu, hidden = draw_pu_data(DIGITS, Problem("digits", 1, setting, 0.2, 0.4, way), 1)
+    scar, _ = draw_pu_data(DIGITS, Problem("digits", 1, setting, 0.2, 0.4), 1)
     for part in ("p_train", "p_val", "u_train", "u_val"):
         assert len(getattr(pu, part)) == len(getattr(scar, part))
     p, u = np.r_[pu.p_train, pu.p_val], np.r_[pu.u_train, pu.u_val]
@@ -100,7 +132,7 @@ def test_numbers_are_exact_in_either_setting(way, setting):
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_frequencies_are_the_stated_probabilities(way):
-    mechanism, times = labelling.mechanism(way), 10_000
+    mechanism, times = labeling.mechanism(way), 10_000
     some = some_candidates()
     chances = mechanism.propensity(some)
     rng = np.random.default_rng(5)
@@ -116,24 +148,37 @@ def test_frequencies_are_the_stated_probabilities(way):
 
 def some_candidates():
     positive = DIGITS.positive(1)
-    parts = [np.flatnonzero(DIGITS.classes == k)[:60] if yes else np.zeros(0, int) for k, yes in enumerate(positive)]
+    parts = [
+        np.flatnonzero(DIGITS.classes == k)[:60] if yes else np.zeros(0, int)
+        for k, yes in enumerate(positive)
+    ]
     counts = np.where(positive, 20, 0)
-    return labelling.Candidates(DIGITS, np.arange(len(DIGITS.classes)), positive, parts, counts)
+    return labeling.Candidates(DIGITS, np.arange(len(DIGITS.classes)), positive, parts, counts)
 
 
 @pytest.mark.parametrize(
-    "way", ["posterior(strength=0)", "lbe-a(power=0)", "boundary(power=0)", "feature(strength=0)", "class(strength=0)"]
+    "way",
+    [
+        "posterior(strength=0)",
+        "lbe-a(power=0)",
+        "boundary(power=0)",
+        "feature(strength=0)",
+        "class(strength=0)",
+    ],
 )
-def test_no_strength_is_labelling_at_random_bit_for_bit(way):
-    assert Problem("digits", labelling=way) == Problem("digits")
-    a, b = (data.draw(DIGITS, Problem("digits", labelling=text), 2) for text in (way, "scar"))
+def test_no_strength_is_labeling_at_random_bit_for_bit(way):
+    assert Problem("digits", labeling=way) == Problem("digits")
+    a, b = (draw_pu_data(DIGITS, Problem("digits", labeling=text), 2) for text in (way, "scar"))
     for one, two in zip(a, b, strict=True):
         for item in fields(one):
             assert np.array_equal(getattr(one, item.name), getattr(two, item.name))
 
 
 def test_the_bias_has_its_direction_and_is_reported():
-    bias = {way: data.draw(DIGITS, Problem("digits", labelling=way), 0)[1].bias for way in (*WAYS, "boundary(power=2)")}
+    bias = {
+        way: draw_pu_data(DIGITS, Problem("digits", labeling=way), 0)[1].bias
+        for way in (*WAYS, "boundary(power=2)")
+    }
     assert bias["posterior(strength=2)"].label_strength > 0.3
     assert bias["boundary"].label_strength < bias["boundary(power=2)"].label_strength < -0.1
     by_class = list(bias["class"].by_class.values())
@@ -141,13 +186,15 @@ def test_the_bias_has_its_direction_and_is_reported():
     assert bias["class"].by_class.keys() == set("13579")
     assert bias["property"].effective == 1  # all that are labeled were certain to be
     assert 0.9 < bias["boundary"].posterior_auc <= 1
-    assert data.draw(DIGITS, Problem("digits"), 0)[1].bias is None
+    assert draw_pu_data(DIGITS, Problem("digits"), 0)[1].bias is None
 
 
 def test_validation_positives_are_as_biased_as_training_ones():
     shares = []
     for trial in range(8):
-        pu, _ = data.draw(DIGITS, Problem("digits", rate=0.1, labelling="class(strength=2)"), trial)
+        pu, _ = draw_pu_data(
+            DIGITS, Problem("digits", rate=0.1, labeling="class(strength=2)"), trial
+        )
         shares.append([(DIGITS.classes[part] == 9).mean() for part in (pu.p_train, pu.p_val)])
     train, val = np.mean(shares, 0)
     assert train > 0.4  # of five classes
@@ -155,15 +202,23 @@ def test_validation_positives_are_as_biased_as_training_ones():
 
 
 def test_nothing_of_it_can_be_reached_from_the_data():
-    pu, _ = data.draw(DIGITS, Problem("digits", labelling="posterior"), 0)
+    pu, _ = draw_pu_data(DIGITS, Problem("digits", labeling="posterior"), 0)
     arrays = {"p_train", "u_train", "p_val", "u_val", "test"}
-    assert {item.name for item in fields(pu)} == arrays | {"prior", "rate", "shifted_prior", "setting"}
+    assert {item.name for item in fields(pu)} == arrays | {
+        "prior",
+        "rate",
+        "shifted_prior",
+        "setting",
+    }
     assert all(getattr(pu, name).dtype == np.int64 for name in arrays)
     assert vars(pu.setting) == {}
 
 
 def test_a_draw_repeats_and_differs_between_mechanisms():
-    a, b, c = (data.draw(DIGITS, Problem("digits", labelling=way), 0)[0] for way in ("class", "class", "boundary"))
+    a, b, c = (
+        draw_pu_data(DIGITS, Problem("digits", labeling=way), 0)[0]
+        for way in ("class", "class", "boundary")
+    )
     assert np.array_equal(a.p_train, b.p_train)
     assert not np.array_equal(a.p_train, c.p_train)
 
@@ -173,43 +228,55 @@ def test_a_draw_repeats_and_differs_between_mechanisms():
     [
         ("feature(feature=64)", "feature 64: there are 64 columns, counted from 0"),
         ("feature(feature=0)", "cannot depend on feature 0: it is 0 for all 450 positives"),
-        ("sar-pu(0,1)", "leaves [0-9]+ of 450 candidates with a chance above 0, and 360 of them are to be labeled"),
-        ("property(kind=red)", "needs images with 3 colours"),
+        (
+            "sar-pu(0,1)",
+            "leaves [0-9]+ of 450 candidates with a chance above 0, and 360 of them are to be labeled",
+        ),
+        ("property(kind=red)", "needs images with 3 colors"),
     ],
 )
 def test_what_cannot_be_satisfied_names_the_number(way, words):
     with pytest.raises(UserError, match=words):
-        data.draw(DIGITS, Problem("digits", rate=0.4, labelling=way), 0)
+        draw_pu_data(DIGITS, Problem("digits", rate=0.4, labeling=way), 0)
 
 
 @pytest.mark.parametrize(
     ("way", "words"),
     [
-        ("posterior(form=wieght)", "form of labelling posterior is 'wieght'; did you mean 'weight'"),
-        ("posterior(strength=nan)", "strength of labelling posterior must be a finite number, and is nan"),
+        ("posterior(form=wieght)", "form of labeling posterior is 'wieght'; did you mean 'weight'"),
+        (
+            "posterior(strength=nan)",
+            "strength of labeling posterior must be a finite number, and is nan",
+        ),
         ("lbe-a(strength=2)", "no strength 2"),
-        ("boundary(delta=-1)", "delta of labelling boundary is -1; it must be above -0.5"),
-        ("boundary(power=-1)", "power of labelling boundary is -1"),
-        ("feature(feature=age)", "feature of labelling feature is 'age'"),
-        ("sar-pu(2,3)", "range of labelling feature is '2:3'"),
-        ("property(kind=blue)", "kind of labelling property is 'blue'"),
-        ("jerm-s5", "unknown labelling 'jerm-s5'; did you mean 'jerm-s"),
+        ("boundary(delta=-1)", "delta of labeling boundary is -1; it must be above -0.5"),
+        ("boundary(power=-1)", "power of labeling boundary is -1"),
+        ("feature(feature=age)", "feature of labeling feature is 'age'"),
+        ("sar-pu(2,3)", "range of labeling feature is '2:3'"),
+        ("property(kind=blue)", "kind of labeling property is 'blue'"),
+        ("jerm-s5", "unknown labeling 'jerm-s5'; did you mean 'jerm-s"),
     ],
 )
 def test_a_mechanism_that_does_not_exist(way, words):
     with pytest.raises(UserError, match=words):
-        labelling.mechanism(way)
+        labeling.mechanism(way)
 
 
 def test_a_class_that_is_alone_and_a_table_without_images():
     with pytest.raises(UserError, match=r"the original class .* is 0 for all"):
-        data.draw(replace(DIGITS, cases={1: (3,)}), Problem("digits", labelling="class", rate=0.1, prior=0.12), 0)
+        draw_pu_data(
+            replace(DIGITS, cases={1: (3,)}),
+            Problem("digits", labeling="class", rate=0.1, prior=0.12),
+            0,
+        )
     with pytest.raises(UserError, match="looks at images, and 'digits' has none"):
-        data.draw(replace(DIGITS, grey=False), Problem("digits", labelling="property"), 0)
+        draw_pu_data(replace(DIGITS, gray=False), Problem("digits", labeling="property"), 0)
 
 
 def test_a_posterior_that_says_nothing():
     flat = replace(DIGITS, features=np.zeros_like(DIGITS.features), revision="flat")
     for way in ("posterior", "boundary"):
-        with pytest.raises(UserError, match=r"cannot depend on the posterior: it is 0.504[0-9]* for all 450"):
-            data.draw(flat, Problem("digits", labelling=way), 0)
+        with pytest.raises(
+            UserError, match=r"cannot depend on the posterior: it is 0.504[0-9]* for all 450"
+        ):
+            draw_pu_data(flat, Problem("digits", labeling=way), 0)

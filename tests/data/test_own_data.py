@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import yaml
 
-from puarena import data
-from puarena.data import Problem
+from puarena import datasets
 from puarena.errors import UserError
+from puarena.pu import Problem, draw_pu_data
 
 N = 200
 AGE = np.arange(N) % 37 + 20
@@ -18,7 +18,9 @@ LEFT = ["yes" if i % 4 == 0 else "no" for i in range(N)]  # 25% positive
 
 def write_csv(path, columns):
     rows = zip(*columns.values(), strict=True)
-    path.write_text("\n".join([",".join(columns), *(",".join(str(v) for v in row) for row in rows)]) + "\n")
+    path.write_text(
+        "\n".join([",".join(columns), *(",".join(str(v) for v in row) for row in rows)]) + "\n"
+    )
 
 
 def table():
@@ -28,7 +30,9 @@ def table():
 def describe(folder, **spec):
     content = {"file": "t.csv", "label": "left", "positive": ["yes"]} | spec
     path = folder / "own.yaml"
-    path.write_text(yaml.safe_dump({key: value for key, value in content.items() if value is not None}))
+    path.write_text(
+        yaml.safe_dump({key: value for key, value in content.items() if value is not None})
+    )
     return path
 
 
@@ -39,31 +43,33 @@ def folder(tmp_path):
 
 
 def test_csv(folder):
-    dataset = data.load(describe(folder))
+    dataset = datasets.load(describe(folder))
     assert dataset.name == "own"
     assert dataset.class_names == ("no", "yes")
     assert dataset.cases == {1: (1,)}
     assert dataset.features.dtype == np.float32
-    expected = np.stack([(AGE - AGE.mean()) / AGE.std(), (CALLS - CALLS.mean()) / CALLS.std()], axis=1)
+    expected = np.stack(
+        [(AGE - AGE.mean()) / AGE.std(), (CALLS - CALLS.mean()) / CALLS.std()], axis=1
+    )
     assert dataset.features == pytest.approx(expected, abs=1e-5)
     assert list(dataset.classes) == [int(value == "yes") for value in LEFT]
     assert (dataset.test_fraction, dataset.size, dataset.balanced) == (0.2, 160, False)
     assert dataset.prior_of(1) == dataset.default_prior == 0.25
-    pu, hidden = data.draw(dataset, Problem("own", rate=0.1), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("own", rate=0.1), 0)
     assert len(pu.p_train) + len(pu.p_val) + len(pu.u_train) + len(pu.u_val) == 160
     assert (len(pu.test), hidden.test.sum()) == (40, 10)
 
 
 def test_loading_by_text_or_path_and_again(folder):
     path = describe(folder)
-    dataset = data.load(str(path))
-    assert data.load(path) is dataset
+    dataset = datasets.load(str(path))
+    assert datasets.load(path) is dataset
     write_csv(folder / "t.csv", {**table(), "age": list(AGE + np.arange(N))})
-    assert data.load(path).revision != dataset.revision
+    assert datasets.load(path).revision != dataset.revision
 
 
 def test_info_of_own_data(folder):
-    info = data.info(str(describe(folder, name="churn")))
+    info = datasets.info(str(describe(folder, name="churn")))
     assert (info.name, info.shape, info.network, info.kind) == ("churn", (2,), "mlp", "tabular")
     assert (info.examples, info.class_names, info.default_prior) == (N, ("no", "yes"), 0.25)
 
@@ -71,22 +77,28 @@ def test_info_of_own_data(folder):
 def test_parquet_and_npz_give_the_same(folder):
     import duckdb
 
-    csv = data.load(describe(folder))
+    csv = datasets.load(describe(folder))
     with duckdb.connect() as connection:
         connection.sql(
             f"copy (from read_csv('{folder / 't.csv'}', types={{'left': 'VARCHAR'}})) to '{folder / 't.parquet'}'"
         )
     np.savez(folder / "t.npz", X=np.stack([AGE, CALLS], axis=1), left=np.array(LEFT))
     for file in ("t.parquet", "t.npz"):
-        dataset = data.load(describe(folder, file=file))
+        dataset = datasets.load(describe(folder, file=file))
         assert np.array_equal(dataset.features, csv.features)
         assert np.array_equal(dataset.classes, csv.classes)
         assert dataset.class_names == csv.class_names
 
 
 def test_npz_names(folder):
-    np.savez(folder / "t.npz", images=np.ones((N, 4, 3)) * np.arange(N)[:, None, None], y=np.arange(N) % 3)
-    dataset = data.load(describe(folder, file="t.npz", label=None, features="images", positive=2, standardize=False))
+    np.savez(
+        folder / "t.npz",
+        images=np.ones((N, 4, 3)) * np.arange(N)[:, None, None],
+        y=np.arange(N) % 3,
+    )
+    dataset = datasets.load(
+        describe(folder, file="t.npz", label=None, features="images", positive=2, standardize=False)
+    )
     assert dataset.features.shape == (N, 12)
     assert dataset.features[7, 5] == 7
     assert dataset.class_names == ("0", "1", "2")
@@ -105,7 +117,7 @@ def test_choices(folder):
         "size": 120,
         "standardize": False,
     }
-    dataset = data.load(describe(folder, **spec))
+    dataset = datasets.load(describe(folder, **spec))
     assert dataset.name == "churn"
     assert dataset.cases == {1: (0,), 2: (1, 2)}
     assert dataset.features[:, 0] == pytest.approx(CALLS)
@@ -113,33 +125,41 @@ def test_choices(folder):
     assert dataset.prior_of(1) == pytest.approx(1 / 3, abs=0.01)
     assert dataset.prior_of(2) == pytest.approx(1 - dataset.prior_of(1))
     for case in (1, 2):
-        pu, hidden = data.draw(dataset, Problem("churn", case, rate=0.2), 0)
+        pu, hidden = draw_pu_data(dataset, Problem("churn", case, rate=0.2), 0)
         assert pu.prior == dataset.prior_of(case)
-        assert np.concatenate([hidden.u_train, hidden.u_val]).mean() == pytest.approx(pu.shifted_prior, abs=0.01)
+        assert np.concatenate([hidden.u_train, hidden.u_val]).mean() == pytest.approx(
+            pu.shifted_prior, abs=0.01
+        )
 
 
 def test_balanced_and_prior(folder):
     write_csv(folder / "t.csv", table() | {"plan": [i % 3 for i in range(N)]})
-    dataset = data.load(describe(folder, label="plan", features=["age"], positive=[1], balanced=True))
+    dataset = datasets.load(
+        describe(folder, label="plan", features=["age"], positive=[1], balanced=True)
+    )
     assert dataset.balanced
     assert dataset.prior_of(1) == pytest.approx(1 / 3)
     assert dataset.size == 159
-    assert data.draw(dataset, Problem("own", rate=0.2), 0)[0].prior == pytest.approx(1 / 3)
-    assert data.load(describe(folder, prior=0.4)).prior_of(1) == 0.4
+    assert draw_pu_data(dataset, Problem("own", rate=0.2), 0)[0].prior == pytest.approx(1 / 3)
+    assert datasets.load(describe(folder, prior=0.4)).prior_of(1) == 0.4
 
 
 def test_a_test_file(folder):
-    write_csv(folder / "test.csv", {name: values[:60] for name, values in reversed(table().items())})
-    dataset = data.load(describe(folder, test="test.csv"))
+    write_csv(
+        folder / "test.csv", {name: values[:60] for name, values in reversed(table().items())}
+    )
+    dataset = datasets.load(describe(folder, test="test.csv"))
     assert (list(dataset.train[[0, -1]]), list(dataset.test[[0, -1]])) == ([0, 199], [200, 259])
     assert (dataset.size, dataset.test_fraction) == (200, None)
-    assert np.array_equal(dataset.features[200:], dataset.features[:60])  # scaled with the training file's values
+    assert np.array_equal(
+        dataset.features[200:], dataset.features[:60]
+    )  # scaled with the training file's values
     assert np.array_equal(dataset.classes[200:], dataset.classes[:60])
 
 
 def test_columns_without_spread_and_truth_values(folder):
     write_csv(folder / "t.csv", table() | {"same": [5] * N, "flag": [i % 2 == 0 for i in range(N)]})
-    dataset = data.load(describe(folder))
+    dataset = datasets.load(describe(folder))
     assert dataset.features.shape == (N, 4)
     assert (dataset.features[:, 2] == 0).all()
     assert dataset.features[:, 3] == pytest.approx(np.where(np.arange(N) % 2 == 0, 1, -1))
@@ -147,7 +167,7 @@ def test_columns_without_spread_and_truth_values(folder):
 
 def test_truth_values_as_labels(folder):
     write_csv(folder / "t.csv", table() | {"left": [value == "yes" for value in LEFT]})
-    assert data.load(describe(folder, positive=True)).prior_of(1) == 0.25
+    assert datasets.load(describe(folder, positive=True)).prior_of(1) == 0.25
 
 
 # Bad input
@@ -184,22 +204,23 @@ def test_truth_values_as_labels(folder):
 )
 def test_bad_descriptions(folder, spec, message):
     with pytest.raises(UserError, match=message) as caught:
-        data.load(describe(folder, **spec))
+        datasets.load(describe(folder, **spec))
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "text, message", [("file: [", "not valid YAML"), ("- 1", "must hold keys and values"), ("", "must hold keys")]
+    "text, message",
+    [("file: [", "not valid YAML"), ("- 1", "must hold keys and values"), ("", "must hold keys")],
 )
 def test_bad_yaml(folder, text, message):
     (folder / "bad.yml").write_text(text)
     with pytest.raises(UserError, match=message):
-        data.load(folder / "bad.yml")
+        datasets.load(folder / "bad.yml")
 
 
 def test_missing_yaml(folder):
     with pytest.raises(UserError, match=r"there is no dataset file .*nowhere"):
-        data.load(folder / "nowhere.yaml")
+        datasets.load(folder / "nowhere.yaml")
 
 
 @pytest.mark.parametrize(
@@ -218,14 +239,14 @@ def test_bad_values_name_column_and_row(folder, value, message):
     columns["calls"][7] = value
     write_csv(folder / "t.csv", columns)
     with pytest.raises(UserError, match=message):
-        data.load(describe(folder, standardize=False))
+        datasets.load(describe(folder, standardize=False))
 
 
 def test_categorical_columns_are_refused(folder):
     write_csv(folder / "t.csv", table() | {"town": ["Ulm", "Bonn"] * (N // 2)})
     with pytest.raises(UserError, match=r"column 'town' is categorical \('Ulm' in data row 1\)"):
-        data.load(describe(folder))
-    assert data.load(describe(folder, features=["age", "calls"])).features.shape == (N, 2)
+        datasets.load(describe(folder))
+    assert datasets.load(describe(folder, features=["age", "calls"])).features.shape == (N, 2)
 
 
 def test_dates_are_refused(folder):
@@ -235,7 +256,7 @@ def test_dates_are_refused(folder):
         query = "select 'a' as left, i as x, date '2020-01-01' + i::int as day from range(50) t(i)"
         connection.sql(f"copy ({query}) to '{folder / 't.parquet'}' (format parquet)")
     with pytest.raises(UserError, match="column 'day' is categorical"):
-        data.load(describe(folder, file="t.parquet"))
+        datasets.load(describe(folder, file="t.parquet"))
 
 
 def test_missing_labels(folder):
@@ -243,7 +264,7 @@ def test_missing_labels(folder):
     columns["left"][2] = ""
     write_csv(folder / "t.csv", columns)
     with pytest.raises(UserError, match="label 'left' is missing in data row 3"):
-        data.load(describe(folder))
+        datasets.load(describe(folder))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +280,7 @@ def test_missing_labels(folder):
 def test_bad_csv(folder, content, message):
     (folder / "t.csv").write_bytes(content)
     with pytest.raises(UserError, match=message) as caught:
-        data.load(describe(folder))
+        datasets.load(describe(folder))
     assert "\n" not in str(caught.value)
 
 
@@ -267,7 +288,7 @@ def test_foreign_files(folder):
     for file in ("t.parquet", "t.npz"):
         (folder / file).write_bytes(b"something else altogether")
         with pytest.raises(UserError, match="cannot be read as"):
-            data.load(describe(folder, file=file))
+            datasets.load(describe(folder, file=file))
 
 
 @pytest.mark.parametrize(
@@ -279,8 +300,14 @@ def test_foreign_files(folder):
         ({"X": np.ones(9), "left": np.ones(9)}, "the shapes are"),
         ({"X": np.full((9, 2), "a"), "left": np.ones(9)}, "must be real numbers"),
         ({"X": np.ones((9, 2)) * 1j, "left": np.ones(9)}, "must be real numbers"),
-        ({"X": np.where(np.eye(9) > 0, np.nan, 1), "left": np.ones(9)}, r"column 'X\[0\]' in data row 1 is missing"),
-        ({"X": np.ones((9, 2)), "left": np.full(9, np.nan)}, "label 'left' is missing in data row 1"),
+        (
+            {"X": np.where(np.eye(9) > 0, np.nan, 1), "left": np.ones(9)},
+            r"column 'X\[0\]' in data row 1 is missing",
+        ),
+        (
+            {"X": np.ones((9, 2)), "left": np.full(9, np.nan)},
+            "label 'left' is missing in data row 1",
+        ),
         ({"X": np.array([[{}]] * 9), "left": np.ones(9)}, "cannot be read as NPZ"),
     ],
     ids=range(9),
@@ -288,29 +315,29 @@ def test_foreign_files(folder):
 def test_bad_npz(folder, arrays, message):
     np.savez(folder / "t.npz", **arrays)
     with pytest.raises(UserError, match=message):
-        data.load(describe(folder, file="t.npz"))
+        datasets.load(describe(folder, file="t.npz"))
 
 
 def test_a_test_file_with_other_columns(folder):
     write_csv(folder / "test.csv", {"age": [1, 2], "left": ["yes", "no"]})
     with pytest.raises(UserError, match="there is no column 'calls'"):
-        data.load(describe(folder, test="test.csv"))
+        datasets.load(describe(folder, test="test.csv"))
 
 
 def test_too_few_positives(folder):
     columns = table() | {"left": ["yes", *["no"] * (N - 1)]}
     write_csv(folder / "t.csv", columns)
-    dataset = data.load(describe(folder))
+    dataset = datasets.load(describe(folder))
     with pytest.raises(UserError, match="is above the class prior"):
-        data.draw(dataset, Problem("own", rate=0.3), 0)
+        draw_pu_data(dataset, Problem("own", rate=0.3), 0)
 
 
 def test_yes_without_quotes_is_what_the_person_meant(folder):
     path = describe(folder)
     path.write_text("file: t.csv\nlabel: left\npositive: [yes]\n")
-    assert data.load(path).cases == {1: (1,)}
+    assert datasets.load(path).cases == {1: (1,)}
     path.write_text("file: t.csv\nlabel: left\npositive: no\n")
-    assert data.load(path).cases == {1: (0,)}
+    assert datasets.load(path).cases == {1: (0,)}
 
 
 def test_a_truth_value_that_could_be_two_labels_is_refused(folder):
@@ -318,4 +345,4 @@ def test_a_truth_value_that_could_be_two_labels_is_refused(folder):
     path = describe(folder)
     path.write_text("file: t.csv\nlabel: left\npositive: [yes]\n")
     with pytest.raises(UserError, match=r"needs quotes in YAML"):
-        data.load(path)
+        datasets.load(path)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puarena import data
-from puarena.data import Dataset, Problem, labelling
-from puarena.data.counts import spread
+from puarena import datasets
+from puarena.datasets import Dataset
 from puarena.errors import UserError
+from puarena.pu import Problem, draw_pu_data, labeling, sizes
+from puarena.pu.counts import spread
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN", Path(__file__).parents[1] / "golden"))
 PRIORS = json.loads((GOLDEN / "priors.json").read_text())["cases"]
@@ -49,7 +50,7 @@ TS_SHORT = {  # (dataset, case, rate) -> P, where the pool cannot supply n_P and
 
 def stand_in(name: str, **changes) -> Dataset:
     """A dataset with the class counts and the protocol of a published one, without its features."""
-    info = data.info(name)
+    info = datasets.info(name)
     train, test = COUNTS[name]
     classes = np.repeat(np.arange(len(train)), train)
     parts: dict = {"test_fraction": info.test_fraction}
@@ -70,8 +71,13 @@ def stand_in(name: str, **changes) -> Dataset:
 def made(name: str, classes, class_names=None, **parts) -> Dataset:
     classes = np.asarray(classes, np.int64)
     names = class_names or tuple(str(k) for k in range(classes.max() + 1))
-    return Dataset(name=name, features=np.zeros((len(classes), 1), np.float32), classes=classes,
-                   class_names=names, **parts)  # fmt: skip
+    return Dataset(
+        name=name,
+        features=np.zeros((len(classes), 1), np.float32),
+        classes=classes,
+        class_names=names,
+        **parts,
+    )
 
 
 def whole(pu):
@@ -86,8 +92,10 @@ def test_golden_shifted_priors():
     for case in PLAIN:
         pi, c = case["params"]["pi"], case["params"]["c"]
         expected = case["expected_value"]
-        setting, rate = labelling.get("os"), expected["rate"]
-        assert setting.prior_in_u(pi, rate) == pytest.approx(expected["shifted_prior"], rel=1e-12, abs=1e-12)
+        setting, rate = labeling.get("os"), expected["rate"]
+        assert setting.prior_in_u(pi, rate) == pytest.approx(
+            expected["shifted_prior"], rel=1e-12, abs=1e-12
+        )
         assert setting.prior_from_u(expected["shifted_prior"], rate) == pytest.approx(pi, rel=1e-12)
         assert setting.label_frequency(pi, rate) == pytest.approx(c, rel=1e-12)
 
@@ -97,31 +105,35 @@ def test_golden_shifted_priors():
 def test_golden_sizes(golden, case):
     name, rate = golden["params"]["dataset"], golden["params"]["positive_rate"]
     expected = golden["expected_value"]
-    n = data.sizes(data.info(name).size, rate)
+    n = sizes(datasets.info(name).size, rate)
     for key in ("n_p", "n_u", "val_p", "val_u"):
         assert getattr(n, key) == expected[key], key
-    assert labelling.get("os").label_frequency(0.5, rate) == pytest.approx(expected["one_sample"]["c"], abs=1e-12)
+    assert labeling.get("os").label_frequency(0.5, rate) == pytest.approx(
+        expected["one_sample"]["c"], abs=1e-12
+    )
 
     dataset = stand_in(name)
-    pu, hidden = data.draw(dataset, Problem(name, case, "os", rate), trial=0)
+    pu, hidden = draw_pu_data(dataset, Problem(name, case, "os", rate), trial=0)
     p, u = whole(pu)
     positive = dataset.positive(case)
     per = expected["labeled_per_positive_class"]
     total = expected["one_sample"]["total_per_class"]
     assert (per_class(dataset, p) == np.where(positive, per, 0)).all()
     assert (per_class(dataset, u) == np.where(positive, total - per, total)).all()
-    sizes = {"val_p": pu.p_val, "val_u": pu.u_val, "train_p": pu.p_train, "train_u": pu.u_train}
-    assert {key: len(part) for key, part in sizes.items()} == {key: expected[key] for key in sizes}
+    parts = {"val_p": pu.p_val, "val_u": pu.u_val, "train_p": pu.p_train, "train_u": pu.u_train}
+    assert {key: len(part) for key, part in parts.items()} == {key: expected[key] for key in parts}
     assert pu.shifted_prior == pytest.approx(expected["one_sample"]["shifted_prior"], abs=1e-12)
-    assert np.concatenate([hidden.u_train, hidden.u_val]).mean() == pytest.approx(pu.shifted_prior, abs=1e-12)
+    assert np.concatenate([hidden.u_train, hidden.u_val]).mean() == pytest.approx(
+        pu.shifted_prior, abs=1e-12
+    )
     assert (pu.prior, pu.rate) == (0.5, pytest.approx(rate, abs=1e-12))
 
     problem = Problem(name, case, "ts", rate)
     if name == "letter" and rate >= 0.4:
         with pytest.raises(UserError, match="are missing"):
-            data.draw(dataset, problem, trial=0)
+            draw_pu_data(dataset, problem, trial=0)
         return
-    pu, _ = data.draw(dataset, problem, trial=0)
+    pu, _ = draw_pu_data(dataset, problem, trial=0)
     p, u = whole(pu)
     assert (per_class(dataset, u) == expected["two_sample"]["unlabeled_per_class"]).all()
     short = TS_SHORT.get((name, case, rate))
@@ -135,7 +147,7 @@ def test_golden_sizes(golden, case):
 
 def test_every_positive_class_gives_what_it_has_left():
     dataset = stand_in("usps")
-    p, _ = whole(data.draw(dataset, Problem("usps", 1, "ts", 0.5), 0)[0])
+    p, _ = whole(draw_pu_data(dataset, Problem("usps", 1, "ts", 0.5), 0)[0])
     assert list(per_class(dataset, p)) == [0, 0, 0, 0, 400, 356, 0, 400, 342, 400]
 
 
@@ -144,7 +156,7 @@ def test_every_positive_class_gives_what_it_has_left():
 @pytest.mark.parametrize("prior", [0.2, 0.35, 0.7])
 def test_other_priors(name, setting, prior):
     dataset = stand_in(name)
-    pu, hidden = data.draw(dataset, Problem(name, 2, setting, 0.15, prior), 1)
+    pu, hidden = draw_pu_data(dataset, Problem(name, 2, setting, 0.15, prior), 1)
     p, u = whole(pu)
     positive = dataset.positive(2)
     classes = len(positive)
@@ -155,11 +167,17 @@ def test_other_priors(name, setting, prior):
     if setting == "os":
         assert drawn.max() <= dataset.size / classes
         assert drawn[positive].sum() == pytest.approx(prior * n, abs=0.5 + 1e-9)
-    for counts in (per_class(dataset, p)[positive], per_class(dataset, u)[positive], per_class(dataset, u)[~positive]):
+    for counts in (
+        per_class(dataset, p)[positive],
+        per_class(dataset, u)[positive],
+        per_class(dataset, u)[~positive],
+    ):
         assert counts.max() - counts.min() <= (2 if setting == "os" else 1)
     inside = np.concatenate([hidden.u_train, hidden.u_val]).mean()
     assert inside == pytest.approx(pu.shifted_prior, abs=1.01 / len(u))
-    assert pu.shifted_prior == pytest.approx((prior - pu.rate) / (1 - pu.rate) if setting == "os" else prior, abs=1e-9)
+    assert pu.shifted_prior == pytest.approx(
+        (prior - pu.rate) / (1 - pu.rate) if setting == "os" else prior, abs=1e-9
+    )
     assert hidden.test.mean() == pytest.approx(prior, abs=0.5 / len(pu.test) + 1e-9)
     if name == "usps":  # as large as it can be: 977 positives and 1030 negatives are there
         assert len(pu.test) == int(min(977 / prior, 1030 / (1 - prior)))
@@ -168,19 +186,19 @@ def test_other_priors(name, setting, prior):
 def test_test_set_keeps_natural_frequencies_at_the_default_prior():
     dataset = stand_in("usps")
     for prior in (None, 0.5):
-        pu, hidden = data.draw(dataset, Problem("usps", 1, "os", 0.3, prior), 0)
+        pu, hidden = draw_pu_data(dataset, Problem("usps", 1, "os", 0.3, prior), 0)
         assert len(pu.test) == 2007
         assert hidden.test.sum() == 850
-    assert data.draw(dataset, Problem("usps", 2), 0)[1].test.sum() == 977
+    assert draw_pu_data(dataset, Problem("usps", 2), 0)[1].test.sum() == 977
 
 
 def test_random_test_part():
     dataset = stand_in("letter")
-    one, other = (data.draw(dataset, Problem("letter"), trial)[0] for trial in (0, 1))
+    one, other = (draw_pu_data(dataset, Problem("letter"), trial)[0] for trial in (0, 1))
     assert len(one.test) == len(other.test) == 2000
     assert len(np.intersect1d(one.test, other.test)) < 400
     digits = stand_in("digits")
-    pu, _ = data.draw(digits, Problem("digits"), 0)
+    pu, _ = draw_pu_data(digits, Problem("digits"), 0)
     assert len(pu.test) == 359
     assert set(per_class(digits, pu.test)) <= {35, 36, 37}
 
@@ -193,7 +211,7 @@ def parts_of(pu):
 @pytest.mark.parametrize("name", ["letter", "usps", "digits"])
 def test_parts_are_disjoint(name, setting):
     dataset = stand_in(name)
-    pu, _ = data.draw(dataset, Problem(name, 1, setting, 0.1), 2)
+    pu, _ = draw_pu_data(dataset, Problem(name, 1, setting, 0.1), 2)
     everything = np.concatenate(parts_of(pu))
     assert everything.dtype == np.int64
     assert len(np.unique(everything)) == len(everything)
@@ -204,8 +222,12 @@ BASE = {"dataset": "digits", "case": 1, "setting": "os", "rate": 0.2, "prior": 0
 
 
 def drawn(salt="", trial=0, name="digits", **changes):
-    dataset = stand_in("digits") if name == "digits" else dataclasses.replace(stand_in("digits"), name=name)
-    return parts_of(data.draw(dataset, Problem(**(BASE | changes)), trial, salt)[0])
+    dataset = (
+        stand_in("digits")
+        if name == "digits"
+        else dataclasses.replace(stand_in("digits"), name=name)
+    )
+    return parts_of(draw_pu_data(dataset, Problem(**(BASE | changes)), trial, salt)[0])
 
 
 def test_a_draw_is_a_function_of_its_key():
@@ -216,7 +238,15 @@ def test_a_draw_is_a_function_of_its_key():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"trial": 1}, {"salt": "x"}, {"case": 2}, {"setting": "ts"}, {"rate": 0.21}, {"prior": 0.41}, {"name": "other"}],
+    [
+        {"trial": 1},
+        {"salt": "x"},
+        {"case": 2},
+        {"setting": "ts"},
+        {"rate": 0.21},
+        {"prior": 0.41},
+        {"name": "other"},
+    ],
     ids=str,
 )
 def test_every_part_of_the_key_matters(changes):
@@ -242,10 +272,18 @@ def test_the_global_generator_is_left_alone():
 
 def test_no_hidden_label_can_be_reached():
     dataset = stand_in("digits")
-    pu, hidden = data.draw(dataset, Problem("digits", case=2, rate=0.2, prior=0.4), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("digits", case=2, rate=0.2, prior=0.4), 0)
     assert {field.name for field in dataclasses.fields(pu)} == {
-        "p_train", "u_train", "p_val", "u_val", "test", "prior", "rate", "shifted_prior", "setting"
-    }  # fmt: skip
+        "p_train",
+        "u_train",
+        "p_val",
+        "u_val",
+        "test",
+        "prior",
+        "rate",
+        "shifted_prior",
+        "setting",
+    }
     assert set(vars(pu)) == {field.name for field in dataclasses.fields(pu)}
     for name, value in vars(pu).items():
         if isinstance(value, np.ndarray):
@@ -254,7 +292,7 @@ def test_no_hidden_label_can_be_reached():
             assert value.dtype == np.int64
             assert value.dtype.names is None
         else:
-            assert type(value) is float or value is labelling.get("os"), name
+            assert type(value) is float or value is labeling.get("os"), name
     with pytest.raises(dataclasses.FrozenInstanceError):
         pu.prior = 0.9
     with pytest.raises(ValueError, match="read-only"):
@@ -267,7 +305,7 @@ def test_no_hidden_label_can_be_reached():
 
 def test_hidden_labels_are_the_true_ones():
     dataset = stand_in("letter")
-    pu, hidden = data.draw(dataset, Problem("letter", 2, "ts", 0.1, 0.3), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("letter", 2, "ts", 0.1, 0.3), 0)
     positive = dataset.positive(2)
     for name in ("u_train", "u_val", "test"):
         labels = getattr(hidden, name)
@@ -278,7 +316,7 @@ def test_hidden_labels_are_the_true_ones():
 
 def test_validation_is_a_random_part():
     dataset = stand_in("usps")
-    pu, hidden = data.draw(dataset, Problem("usps", 1, "ts", 0.3), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("usps", 1, "ts", 0.3), 0)
     assert hidden.u_val.mean() == pytest.approx(0.5, abs=0.15)
     assert len(set(dataset.classes[pu.p_val])) == 5
 
@@ -296,7 +334,7 @@ def natural(size=900, prior=None, counts=(50, 150, 300, 500), positive=(0, 2), *
 
 def test_natural_proportions_use_the_whole_pool():
     dataset = natural(size=800)
-    pu, hidden = data.draw(dataset, Problem("natural", rate=0.2), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("natural", rate=0.2), 0)
     p, u = whole(pu)
     assert list(per_class(dataset, np.concatenate([p, u]))) == [40, 120, 240, 400]
     assert list(per_class(dataset, p)) == [23, 0, 137, 0]
@@ -307,7 +345,7 @@ def test_natural_proportions_use_the_whole_pool():
 
 def test_natural_proportions_at_another_prior():
     dataset = natural(size=800)
-    pu, hidden = data.draw(dataset, Problem("natural", rate=0.2, prior=0.6), 0)
+    pu, hidden = draw_pu_data(dataset, Problem("natural", rate=0.2, prior=0.6), 0)
     p, u = whole(pu)
     assert len(p) + len(u) == int(800 * 0.35 / 0.6)
     counts = per_class(dataset, np.concatenate([p, u]))
@@ -318,7 +356,7 @@ def test_natural_proportions_at_another_prior():
 
 
 def test_test_set_follows_a_dataset_whose_own_prior_is_not_the_natural_one():
-    pu, hidden = data.draw(natural(size=800, prior=0.6), Problem("natural", rate=0.2), 0)
+    pu, hidden = draw_pu_data(natural(size=800, prior=0.6), Problem("natural", rate=0.2), 0)
     assert pu.prior == 0.6
     assert hidden.test.mean() == pytest.approx(0.6, abs=0.01)
 
@@ -335,13 +373,22 @@ def situations(draw):
     prior = draw(st.one_of(st.none(), st.floats(0.15, 0.85)))
     setting = draw(st.sampled_from(["os", "ts"]))
     rate = draw(st.floats(0.1, 0.8))
-    size = draw(st.integers(100, max(100, int(0.8 * (k * min(counts) if balanced else sum(counts))))))
+    size = draw(
+        st.integers(100, max(100, int(0.8 * (k * min(counts) if balanced else sum(counts)))))
+    )
     fraction = draw(st.sampled_from([0.1, 0.2]))
     pool = np.array(counts) * (1 - fraction)
     base = len(positive) / k if balanced else float(pool[list(positive)].sum() / pool.sum())
     classes = np.repeat(np.arange(k), counts)
-    dataset = made("any", classes, cases={1: positive}, size=size, balanced=balanced, test_fraction=fraction,
-                   default_prior=base)  # fmt: skip
+    dataset = made(
+        "any",
+        classes,
+        cases={1: positive},
+        size=size,
+        balanced=balanced,
+        test_fraction=fraction,
+        default_prior=base,
+    )
     return dataset, Problem("any", 1, setting, rate, prior), draw(st.integers(0, 5))
 
 
@@ -351,7 +398,7 @@ def test_any_draw_adds_up_or_says_why_not(situation):
     dataset, problem, trial = situation
     prior = problem.prior or dataset.default_prior
     try:
-        pu, hidden = data.draw(dataset, problem, trial)
+        pu, hidden = draw_pu_data(dataset, problem, trial)
     except UserError as error:
         text = str(error)
         assert "\n" not in text
@@ -373,7 +420,9 @@ def test_any_draw_adds_up_or_says_why_not(situation):
     unlabeled = truth[u].sum()
     if problem.setting == "os":
         assert unlabeled + len(p) == pytest.approx(prior * n, abs=0.5 + 1e-6)
-        assert pu.shifted_prior == pytest.approx(max(0, (prior - pu.rate) / (1 - pu.rate)), abs=1e-9)
+        assert pu.shifted_prior == pytest.approx(
+            max(0, (prior - pu.rate) / (1 - pu.rate)), abs=1e-9
+        )
     else:
         assert unlabeled == pytest.approx(prior * len(u), abs=0.5 + 1e-6)
         assert pu.shifted_prior == prior
@@ -407,48 +456,68 @@ def test_bad_problems():
     with pytest.raises(UserError, match="whole number"):
         Problem("digits", case=0)
     with pytest.raises(UserError, match="has no case 3; choose one of: 1, 2"):
-        data.draw(stand_in("digits"), Problem("digits", case=3), 0)
+        draw_pu_data(stand_in("digits"), Problem("digits", case=3), 0)
     assert hash(Problem("digits")) == hash(Problem("digits", 1, "os", 0.3, None))
 
 
 def test_a_rate_above_the_prior_is_no_one_sample_problem():
-    with pytest.raises(UserError, match=r"c = 1\.67 would exceed 1: class '1' has 39 .* lacks 26 of the 65"):
-        data.draw(stand_in("digits"), Problem("digits", 1, "os", 0.5, 0.3), 0)
-    pu, hidden = data.draw(stand_in("digits"), Problem("digits", 1, "os", 0.5), 0)
+    with pytest.raises(
+        UserError, match=r"c = 1\.67 would exceed 1: class '1' has 39 .* lacks 26 of the 65"
+    ):
+        draw_pu_data(stand_in("digits"), Problem("digits", 1, "os", 0.5, 0.3), 0)
+    pu, hidden = draw_pu_data(stand_in("digits"), Problem("digits", 1, "os", 0.5), 0)
     assert pu.shifted_prior == 0
     assert not hidden.u_train.any()
 
 
 def test_a_class_that_lacks_examples_is_named():
-    with pytest.raises(UserError, match=r"class '8' has 542 training examples but 560 are needed .* so 18 are missing"):
-        data.draw(stand_in("usps", shortfall=0.05), Problem("usps", 1, "ts", 0.4), 0)
-    assert data.draw(stand_in("usps", shortfall=0.06), Problem("usps", 1, "ts", 0.4), 0)
-    with pytest.raises(UserError, match=r"class '8' has 542 .* but 600 are needed .*and 1 more class is short"):
-        data.draw(stand_in("usps", size=6000), Problem("usps", 1, "os", 0.3), 0)
+    with pytest.raises(
+        UserError,
+        match=r"class '8' has 542 training examples but 560 are needed .* so 18 are missing",
+    ):
+        draw_pu_data(stand_in("usps", shortfall=0.05), Problem("usps", 1, "ts", 0.4), 0)
+    assert draw_pu_data(stand_in("usps", shortfall=0.06), Problem("usps", 1, "ts", 0.4), 0)
+    with pytest.raises(
+        UserError, match=r"class '8' has 542 .* but 600 are needed .*and 1 more class is short"
+    ):
+        draw_pu_data(stand_in("usps", size=6000), Problem("usps", 1, "os", 0.3), 0)
 
 
 def test_the_size_an_error_proposes_fits():
     problem = Problem("natural", 1, "ts", 0.3)
     with pytest.raises(UserError, match="a size of at most") as caught:
-        data.draw(natural(size=800), problem, 0)
+        draw_pu_data(natural(size=800), problem, 0)
     proposed = int(str(caught.value).split("at most ")[1].split()[0])
     assert 400 < proposed < 800
-    assert data.draw(natural(size=proposed), problem, 0)
+    assert draw_pu_data(natural(size=proposed), problem, 0)
     with pytest.raises(UserError):
-        data.draw(natural(size=proposed + 5), problem, 0)
+        draw_pu_data(natural(size=proposed + 5), problem, 0)
 
 
 def test_too_few_to_hold_any_out():
     with pytest.raises(UserError, match="too few"):
-        data.draw(natural(size=80), Problem("natural", rate=0.1), 0)
+        draw_pu_data(natural(size=80), Problem("natural", rate=0.1), 0)
 
 
 def test_a_side_without_examples():
-    one_sided = made("one", [0] * 300 + [1] * 300, cases={1: (0,)}, size=200, balanced=False,
-                     train=np.arange(300), test=np.arange(300, 600))  # fmt: skip
+    one_sided = made(
+        "one",
+        [0] * 300 + [1] * 300,
+        cases={1: (0,)},
+        size=200,
+        balanced=False,
+        train=np.arange(300),
+        test=np.arange(300, 600),
+    )
     with pytest.raises(UserError, match="training pool has no negatives"):
-        data.draw(one_sided, Problem("one"), 0)
-    test_sided = made("two", [0] * 300 + [1] * 300 + [0] * 20, cases={1: (0,)}, size=400,
-                      train=np.arange(600), test=np.arange(600, 620))  # fmt: skip
+        draw_pu_data(one_sided, Problem("one"), 0)
+    test_sided = made(
+        "two",
+        [0] * 300 + [1] * 300 + [0] * 20,
+        cases={1: (0,)},
+        size=400,
+        train=np.arange(600),
+        test=np.arange(600, 620),
+    )
     with pytest.raises(UserError, match="test set of 'two' case 1 has no negatives"):
-        data.draw(test_sided, Problem("two"), 0)
+        draw_pu_data(test_sided, Problem("two"), 0)

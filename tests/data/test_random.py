@@ -45,7 +45,7 @@ def test_permutations_are_permutations_and_uniform():
     assert random.permutation(SEEDS, "one", 1).tolist() == [[[0]]] * 3
 
 
-def test_a_row_does_not_depend_on_its_neighbours_nor_on_blocks():
+def test_a_row_does_not_depend_on_its_neighbors_nor_on_blocks():
     together = random.permutation(SEEDS, "p", 50, count=6)
     alone = random.permutation(SEEDS[1:2], "p", 50, count=6)
     assert torch.equal(together[1:2], alone)

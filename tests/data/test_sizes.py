@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import puarena
-from puarena import catalogue, data
-from puarena.bench import joint_spec, suites
-from puarena.bench.plan import group, make_plan
-from puarena.bench.spec import ProblemSpec, Spec
-from puarena.data import Dataset, Problem
+from puarena import catalog, datasets
+from puarena.datasets import Dataset
 from puarena.errors import UserError
-from puarena.store import ask, open_store
+from puarena.experiments import joint_spec, suites
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.spec import ProblemSpec, Spec
+from puarena.pu import Problem, draw_pu_data
+from puarena.results import ask, open_store
 
 
 def toy(per_class=100, classes=5):
@@ -22,14 +23,26 @@ def toy(per_class=100, classes=5):
     features = index[:, None].astype(np.float32)
     names = tuple(f"c{i}" for i in range(classes))
     return Dataset(
-        name="toy", features=features, classes=labels, class_names=names, cases={1: (0, 1)}, size=200,
-        train=index[index % 5 > 0], test=index[index % 5 == 0], default_prior=0.4,
-    )  # fmt: skip
+        name="toy",
+        features=features,
+        classes=labels,
+        class_names=names,
+        cases={1: (0, 1)},
+        size=200,
+        train=index[index % 5 > 0],
+        test=index[index % 5 == 0],
+        default_prior=0.4,
+    )
 
 
 def parts(problem, trial=0, dataset=None):
-    pu, hidden = data.draw(dataset or toy(), problem, trial)
-    return pu, hidden, np.concatenate([pu.p_train, pu.p_val]), np.concatenate([pu.u_train, pu.u_val])
+    pu, hidden = draw_pu_data(dataset or toy(), problem, trial)
+    return (
+        pu,
+        hidden,
+        np.concatenate([pu.p_train, pu.p_val]),
+        np.concatenate([pu.u_train, pu.u_val]),
+    )
 
 
 def test_two_samples_of_given_sizes():
@@ -48,7 +61,9 @@ def test_u_may_be_the_whole_training_set():
     assert sorted(u) == sorted(dataset.train)
     assert len(set(p)) == 50
     assert np.isin(p, u).all()
-    assert not np.isin(pu.p_val, np.concatenate([pu.p_train, pu.u_train])).any()  # nothing trained on validates
+    assert not np.isin(
+        pu.p_val, np.concatenate([pu.p_train, pu.u_train])
+    ).any()  # nothing trained on validates
     assert not np.isin(pu.u_val, np.concatenate([pu.p_train, pu.u_train])).any()
     share = [parts(problem, trial)[1].u_val.mean() for trial in range(99)]
     assert np.mean(share) == pytest.approx(0.4, abs=0.03)
@@ -68,7 +83,10 @@ def test_one_sample_of_given_sizes():
 
 @pytest.mark.parametrize("setting", ["os", "ts"])
 def test_sizes_that_the_data_has_not(setting):
-    with pytest.raises(UserError, match=r"class 'c\d' has 80 training examples but .* are needed .*; ask for fewer$"):
+    with pytest.raises(
+        UserError,
+        match=r"class 'c\d' has 80 training examples but .* are needed .*; ask for fewer$",
+    ):
         parts(Problem("toy", setting=setting, labeled=100, unlabeled=900))
 
 
@@ -104,7 +122,9 @@ def test_a_problem_without_sizes_is_what_it_was():
     assert set(Problem("toy").identity()) == {"dataset", "case", "setting", "rate", "prior"}
     content = Spec(problems=[ProblemSpec(dataset="digits")], algorithms=["nnpu"])
     assert content.hash() == OLD_HASH
-    assert [run.run_id for run in make_plan(content.override(splits=1, configs=1)).runs] == [OLD_RUN]
+    assert [run.run_id for run in make_plan(content.override(splits=1, configs=1)).runs] == [
+        OLD_RUN
+    ]
 
 
 OLD_HASH, OLD_RUN = "096edb2b569243a0", "640fe5d74358fe40"  # of 151cd70, before there were sizes
@@ -113,13 +133,21 @@ OLD_HASH, OLD_RUN = "096edb2b569243a0", "640fe5d74358fe40"  # of 151cd70, before
 def test_sizes_from_a_spec_to_fleets():
     spec = Spec(
         problems=[
-            ProblemSpec(dataset="digits", settings="ts", labeled=50, unlabeled=n) for n in (300, 400)
+            ProblemSpec(dataset="digits", settings="ts", labeled=50, unlabeled=n)
+            for n in (300, 400)
         ],
-        algorithms=["nnpu"], splits=1, configs=1,
-    )  # fmt: skip
+        algorithms=["nnpu"],
+        splits=1,
+        configs=1,
+    )
     plan = make_plan(Spec.load(spec.to_dict()))
     assert [run.problem.unlabeled for run in plan.runs] == [300, 400]
-    assert len({run.run_id for run in plan.runs}) == len({run.seed for run in plan.runs}) == len(group(plan.runs)) == 2
+    assert (
+        len({run.run_id for run in plan.runs})
+        == len({run.seed for run in plan.runs})
+        == len(group(plan.runs))
+        == 2
+    )
     assert spec.hash() != spec.override(rates=[0.1]).hash()
     assert {run.problem.labeled for run in make_plan(spec.override(rates=[0.1])).runs} == {None}
 
@@ -127,14 +155,20 @@ def test_sizes_from_a_spec_to_fleets():
 def test_problems_of_other_sizes_are_not_joined():
     sized = [ProblemSpec(dataset="digits", labeled=50, unlabeled=n) for n in (300, 400)]
     assert joint_spec._joined(sized) == sized
-    assert len(joint_spec._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
+    assert (
+        len(joint_spec._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
+    )
 
 
 def test_a_run_with_sizes_is_stored(tmp_path):
     problem = {"dataset": "digits", "settings": "ts", "labeled": 50, "unlabeled": 400}
-    spec = Spec(problems=[problem], algorithms=["nnpu"], splits=1, configs=1, steps=4, record_every=2)
+    spec = Spec(
+        problems=[problem], algorithms=["nnpu"], splits=1, configs=1, steps=4, record_every=2
+    )
     puarena.run(spec, tmp_path, device="cpu", workers=1)
-    rows = ask(open_store(tmp_path).relation(), "SELECT DISTINCT rate, n_p, n_u FROM curves").fetchall()
+    rows = ask(
+        open_store(tmp_path).relation(), "SELECT DISTINCT rate, n_p, n_u FROM curves"
+    ).fetchall()
     assert rows == [(pytest.approx(1 / 9), 45, 360)]
 
 
@@ -143,10 +177,15 @@ def test_the_standard_problem():
     (problem,) = {run.problem for run in make_plan(spec).runs}
     assert (problem.case, problem.setting, problem.prior) == (3, "ts", 0.4)
     assert (problem.labeled, problem.unlabeled, problem.rate) == (1000, 50_000, 1000 / 51_000)
-    info = data.info("cifar10")
-    assert [info.class_names[i] for i in info.cases[3]] == ["airplane", "automobile", "ship", "truck"]
+    info = datasets.info("cifar10")
+    assert [info.class_names[i] for i in info.cases[3]] == [
+        "airplane",
+        "automobile",
+        "ship",
+        "truck",
+    ]
     assert (info.prior_of(1), info.prior_of(3)) == (0.5, 0.4)
-    authors = {run.algorithm for run in make_plan(spec).runs if run.optimiser == "authors"}
+    authors = {run.algorithm for run in make_plan(spec).runs if run.optimizer == "authors"}
     assert {"vpu", "dist-pu", "tedn"} <= authors
 
 
@@ -155,5 +194,7 @@ def test_all_known_is_everything_but_the_released_variants():
     paper = Spec(problems=[{"dataset": "digits"}], algorithms=["all"]).resolve().algorithms
     assert set(paper) < set(known)
     assert {"tedn", "pulda", "self-pu", "imb-pu", "pu-auc"} <= set(known) - set(paper)
-    assert set(catalogue.names()) - set(known) == {n for n in catalogue.names() if catalogue.get(n).variant}
-    assert any(catalogue.get(name).fits for name in known)
+    assert set(catalog.names()) - set(known) == {
+        n for n in catalog.names() if catalog.get(n).variant
+    }
+    assert any(catalog.get(name).fits for name in known)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from puarena import fleet
-from puarena.data import views_of
-from puarena.data.views.digits import AffineView
-from puarena.fleet import Fleet, FleetConfig
-from puarena.fleet.steps import Stepper
+from puarena import training
+from puarena.datasets import views_of
+from puarena.datasets.views.digits import AffineView
 from puarena.random import Draws
+from puarena.training import Fleet, FleetConfig
+from puarena.training.steps import Stepper
 from toys import rows, toy
 
 SEEDS = torch.tensor([4, 5])
@@ -19,7 +19,10 @@ WEAK, STRONG = views_of("usps", "released").weak, views_of("usps", "released").s
 
 def _still(n=3, **values):
     """Draws that leave an image as it is (no flip, no rotation), except where a value is given."""
-    return {k: torch.full((2, n), values.get(k, 0.5)) for k in ("flip", "rotation", "shift_x", "shift_y")}
+    return {
+        k: torch.full((2, n), values.get(k, 0.5))
+        for k in ("flip", "rotation", "shift_x", "shift_y")
+    }
 
 
 def test_no_flip_and_no_rotation_is_the_identity():
@@ -68,11 +71,11 @@ def test_the_engine_trains_on_the_view_and_evaluates_without():
     x, data, hidden = toy(features=256)
     config = FleetConfig(batch_size=16, steps=20, record_every=20)
     some = rows("nnpu", 2, data, hidden)
-    plain = fleet.train(some, config, x)
-    weak = fleet.train(some, replace(config, weak=WEAK), x)
+    plain = training.train(some, config, x)
+    weak = training.train(some, replace(config, weak=WEAK), x)
     assert not np.allclose(plain.values["loss"], weak.values["loss"])
     frozen = [replace(row, lr=0.0) for row in some]
-    a, b = fleet.train(frozen, config, x), fleet.train(frozen, replace(config, weak=WEAK), x)
+    a, b = training.train(frozen, config, x), training.train(frozen, replace(config, weak=WEAK), x)
     np.testing.assert_array_equal(a.values["test_auc"], b.values["test_auc"])
     f = Fleet(some, replace(config, weak=WEAK, strong=STRONG), x)
     stepper = Stepper(f, f.algorithm.phases[0], 0, 20)

@@ -67,8 +67,13 @@ def blocks(path: Path) -> list[Block]:
     language, start, body, blank = None, 0, [], True
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], start=1):
         inside = language is not None
-        if inside and (line.startswith("```") or (language == "" and line.strip() and not line.startswith("    "))):
-            found.append(Block(path.name, start, language or "", "\n".join(body).strip("\n"), markers))
+        if inside and (
+            line.startswith("```")
+            or (language == "" and line.strip() and not line.startswith("    "))
+        ):
+            found.append(
+                Block(path.name, start, language or "", "\n".join(body).strip("\n"), markers)
+            )
             language, markers = None, {}
             if line.startswith("```") and found[-1].language:
                 continue
@@ -77,7 +82,9 @@ def blocks(path: Path) -> list[Block]:
             continue
         if line.startswith("```"):
             language, start, body = line.strip("` ") or "text", number + 1, []
-        elif line.startswith("    ") and blank and re.match(r"(\$ )?(puarena|make)\b", line.strip()):
+        elif (
+            line.startswith("    ") and blank and re.match(r"(\$ )?(puarena|make)\b", line.strip())
+        ):
             language, start, body = "", number, [line[4:]]
         else:
             markers = markers | dict(MARKER.findall(line))

@@ -14,7 +14,7 @@ import sklearn
 from documents import ROOT
 
 import puarena
-from puarena.data import frames
+from puarena.datasets import frames
 
 VARIABLES = {  # of a Python block
     "X": "import numpy; X = numpy.random.default_rng(0).normal(size=(400, 3)); X[:200] += 1.5",
@@ -48,7 +48,9 @@ def _table(column: str, yes: str, no: str) -> Callable[[Path], None]:
 
 def penguins(file: Path) -> None:
     """The table 42585 of OpenML, real bytes: scikit-learn brings them for its own tests."""
-    (packed,) = Path(sklearn.__file__).parent.glob("datasets/tests/data/openml/id_42585/data*.arff.gz")
+    (packed,) = Path(sklearn.__file__).parent.glob(
+        "datasets/tests/data/openml/id_42585/data*.arff.gz"
+    )
     arff = file.with_suffix(".arff")
     arff.write_bytes(gzip.decompress(packed.read_bytes()))
     frames.read_frame(arff).to_csv(file, index=False)

@@ -14,21 +14,27 @@ from documents import DOCUMENTS, ROOT, SHELL, Block, blocks
 from givens import FILES, VARIABLES
 from typer.testing import CliRunner
 
-from puarena import catalogue
+from puarena import catalog
 from puarena.cli import app
 
 HAS_DATA = "PUARENA_DATA" in os.environ
 DATASET = "letter" if HAS_DATA else "digits"
 SMALLER = {  # options added to a command where the line does not have them
     "run": {
-        "--steps": "20", "--configs": "1", "--splits": "3", "--algorithms": "pn-oracle,nnpu,nnpu-c,vpu",
-        "--datasets": DATASET, "--cases": "1", "--workers": "1", "--device": "cpu",
+        "--steps": "20",
+        "--configs": "1",
+        "--splits": "3",
+        "--algorithms": "pn-oracle,nnpu,nnpu-c,vpu",
+        "--datasets": DATASET,
+        "--cases": "1",
+        "--workers": "1",
+        "--device": "cpu",
     },
     "plan": {"--algorithms": "nnpu,nnpu-c", "--device": "cpu"},
     "fit": {"--steps": "20"},
     "speed": {"--seconds": "0.01", "--runs": "1", "--algorithms": "nnpu", "--device": "cpu"},
     "priors bench": {"--methods": "elkan-noto", "--priors": "0.4"},
-}  # fmt: skip
+}
 CANNOT_RUN = {  # what no test can do, by the words of a line
     r"^make ": "sets up an environment of its own",
     r"^puarena data fetch": "downloads",
@@ -59,7 +65,10 @@ def smaller(command: str) -> list[str]:
     """The arguments of a line with options that keep it short."""
     arguments = shlex.split(command)[1:]
     options = SMALLER.get(" ".join(arguments[:2]), SMALLER.get(arguments[0], {}))
-    return [*arguments, *(w for name, value in options.items() if name not in arguments for w in (name, value))]
+    return [
+        *arguments,
+        *(w for name, value in options.items() if name not in arguments for w in (name, value)),
+    ]
 
 
 def _prepare(block: Block, folder: Path) -> None:
@@ -70,12 +79,16 @@ def _prepare(block: Block, folder: Path) -> None:
         (folder / block.markers["file"]).write_text(block.code + "\n")
 
 
-@pytest.mark.parametrize("line", [line for line in [*LINES, *PYTHON] if reason_to_skip(line)], ids=str)
+@pytest.mark.parametrize(
+    "line", [line for line in [*LINES, *PYTHON] if reason_to_skip(line)], ids=str
+)
 def test_what_cannot_run_says_why(line):
     pytest.skip(f"'{line.text.splitlines()[0]}': {reason_to_skip(line)}")
 
 
-@pytest.mark.parametrize("document", [d.name for d in DOCUMENTS if any(line.document == d.name for line in LINES)])
+@pytest.mark.parametrize(
+    "document", [d.name for d in DOCUMENTS if any(line.document == d.name for line in LINES)]
+)
 def test_shell_lines(document, tmp_path, monkeypatch):
     """One after the other in one folder, as a reader would: later lines use what earlier ones wrote."""
     monkeypatch.chdir(tmp_path)
@@ -93,7 +106,9 @@ def test_shell_lines(document, tmp_path, monkeypatch):
 
 def _xfail(block: Block):
     reason = block.markers.get("fails until")
-    return pytest.param(block, marks=[pytest.mark.xfail(strict=True, reason=f"until {reason}")] if reason else [])
+    return pytest.param(
+        block, marks=[pytest.mark.xfail(strict=True, reason=f"until {reason}")] if reason else []
+    )
 
 
 @pytest.mark.parametrize("block", [_xfail(b) for b in PYTHON if not reason_to_skip(b)], ids=str)
@@ -105,12 +120,17 @@ def test_python_blocks(block, tmp_path):
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
 
 
-# -- these tests can fail --------------------------------------------------------------------------------------------
+# -- these tests can fail ------------------------------------------------------------
 
 SAMPLE = """Some words.
 
@@ -145,7 +165,12 @@ $ puarena demo
 def test_blocks_are_found(tmp_path):
     (tmp_path / "a.md").write_text(SAMPLE)
     shell, make, python, yaml, fenced, *_ = found = blocks(tmp_path / "a.md")
-    commands = ["puarena list algorithms", "puarena list datasets", "puarena merge a b --out c", "puarena status c"]
+    commands = [
+        "puarena list algorithms",
+        "puarena list datasets",
+        "puarena merge a b --out c",
+        "puarena status c",
+    ]
     assert [line.text for line in shell.commands()] == commands
     assert [str(line) for line in shell.commands()] == ["a.md:3", "a.md:3", "a.md:4", "a.md:4"]
     assert reason_to_skip(make) == "it is long"
@@ -163,7 +188,9 @@ def test_every_document_is_read():
     assert any(block.document == "README.md" for block in PYTHON)
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if "the same line" in line.markers.get("skip", "")], ids=str)
+@pytest.mark.parametrize(
+    "line", [line for line in LINES if "the same line" in line.markers.get("skip", "")], ids=str
+)
 def test_what_is_run_elsewhere_stands_there(line):
     """To the letter, in a document that the reason names, where it is run."""
     words = line.markers["skip"].replace("README ", "README.md ").split()
@@ -182,7 +209,7 @@ def test_lines_are_made_smaller_where_they_do_not_say_how_large():
     assert smaller("puarena fit data.csv") == ["fit", "data.csv", "--steps", "20"]
 
 
-# -- what README says of methods -------------------------------------------------------------------------------------
+# -- what README says of methods -----------------------------------------------------
 
 ROW = re.compile(r"^\| (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*) \|(.*)\|$", re.MULTILINE)
 
@@ -191,8 +218,12 @@ def test_the_readmes_tables_of_methods_are_true():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = readme[readme.index("\n## Algorithms") : readme.index("\n## Datasets")]
     named = set(re.findall(r"`([a-z0-9-]+)`", section))
-    ours = {name: entry for name, entry in catalogue.entries().items() if entry.origin != "plugin"}  # of other tests
-    plain = {name: entry for name, entry in ours.items() if not entry.variant and not entry.calibrated}
+    ours = {
+        name: entry for name, entry in catalog.entries().items() if entry.origin != "plugin"
+    }  # of other tests
+    plain = {
+        name: entry for name, entry in ours.items() if not entry.variant and not entry.calibrated
+    }
     assert set(plain) <= named, "every method is named"
     for names, cells in ROW.findall(section):
         _, assumes, prior, calibrated = (cell.strip(" `") for cell in cells.split("|"))
@@ -204,6 +235,10 @@ def test_the_readmes_tables_of_methods_are_true():
 
 def test_the_tables_of_the_results_are_those_that_are_published(tmp_path):
     written = tmp_path / "tabular.md"
-    result = CliRunner().invoke(app, ["report", "published:tabular-definition", "--markdown", str(written)])
+    result = CliRunner().invoke(
+        app, ["report", "published:tabular-definition", "--markdown", str(written)]
+    )
     assert result.exit_code == 0, result.output
-    assert written.read_text(encoding="utf-8").strip() in (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    assert written.read_text(encoding="utf-8").strip() in (ROOT / "docs/results.md").read_text(
+        encoding="utf-8"
+    )

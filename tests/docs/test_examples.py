@@ -22,18 +22,29 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
             "own_table.py",
             ["estimated share of positives", "rows change sides", "accuracy on the unlabeled rows"],
         ),
-        ("choosing_without_negatives.py", ["rank", "chosen: ", "true accuracy", "scikit-learn's search"]),
+        (
+            "choosing_without_negatives.py",
+            ["rank", "chosen: ", "true accuracy", "scikit-learn's search"],
+        ),
         ("adding_a_method.py", ["nnpu: accuracy", "soft-pu: accuracy"]),
     ],
 )
 def test_examples(name, words, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
     arguments = ["50"]
     if name == "own_table.py":
         penguins(tmp_path / "penguins.csv")
         arguments.append(tmp_path / "penguins.csv")
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, EXAMPLES / name, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     for word in words:
@@ -42,11 +53,15 @@ def test_examples(name, words, tmp_path):
 
 def test_every_example_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
-        "own_table.py", "choosing_without_negatives.py", "adding_a_method.py",
-    }  # fmt: skip
+        "own_table.py",
+        "choosing_without_negatives.py",
+        "adding_a_method.py",
+    }
 
 
-@pytest.mark.parametrize("module", [f"puarena.practice.{name}" for name in ("estimator", "search", "scoring")])
+@pytest.mark.parametrize(
+    "module", [f"puarena.estimators.{name}" for name in ("estimator", "search", "scoring")]
+)
 def test_docstrings(module):
     result = doctest.testmod(import_module(module))
     assert result.attempted > 0

@@ -17,8 +17,8 @@ from xml.etree import ElementTree
 import pytest
 from documents import ROOT
 
-from puarena import catalogue
-from puarena.store.schema import COLUMNS
+from puarena import catalog
+from puarena.results.schema import COLUMNS
 
 sys.path.insert(0, str(ROOT / "docs" / "make"))
 
@@ -49,25 +49,32 @@ class Links(HTMLParser):
             self.links.append(values["href"])
         elif tag in ("link", "script", "img", "iframe", "source"):
             self.loaded += [
-                values[key] for key in ("href", "src") if values.get(key) and values.get("rel") != "canonical"
+                values[key]
+                for key in ("href", "src")
+                if values.get(key) and values.get("rel") != "canonical"
             ]
 
 
-# -- the built site --------------------------------------------------------------------------------------------------
+# -- the built site ------------------------------------------------------------------
 
 
 def built(out: Path, monkeypatch) -> list[str]:
     """Build the site strictly; return what was said. The boards, which have tests of their own, are empty pages."""
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'puarena[docs]'")
-    pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'puarena[docs]'")
+    pytest.importorskip(
+        "material", reason="mkdocs-material is not installed: pip install 'puarena[docs]'"
+    )
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    from puarena.community import site
+    from puarena.leaderboard import site
 
     def boards(results: Path, place: Path) -> None:
         names = [file.stem for file in Path(results).glob("*.parquet")]
-        for file in ("index.html", *(f"{name}.{end}" for name in names for end in ("html", "csv", "json", "parquet"))):
+        for file in (
+            "index.html",
+            *(f"{name}.{end}" for name in names for end in ("html", "csv", "json", "parquet")),
+        ):
             (place / file).write_text("<p>a board</p>")
 
     monkeypatch.setattr(site, "build", boards)
@@ -94,7 +101,9 @@ def test_the_site_is_whole(tmp_path, monkeypatch):
     assert len(pages) > 60
     assert not lost_links(pages), "\n".join(lost_links(pages))
     assert not fetched(pages), "\n".join(fetched(pages))
-    ours = [entry for entry in catalogue.entries().values() if entry.origin != "plugin"]  # other tests bring plugins
+    ours = [
+        entry for entry in catalog.entries().values() if entry.origin != "plugin"
+    ]  # other tests bring plugins
     for entry in ours:  # every form of a method is on the page of its base
         text = (tmp_path / "algorithms" / f"{entry.base}.html").read_text(encoding="utf-8")
         assert f"<code>{entry.name}</code>" in text
@@ -120,32 +129,43 @@ def lost_links(pages: dict[Path, Links]) -> list[str]:
     for file, page in pages.items():
         for link in (*page.links, *page.loaded):
             there = urlsplit(link)
-            if there.scheme or there.netloc or file.name == "404.html":  # 404 speaks of the site's own address
+            if (
+                there.scheme or there.netloc or file.name == "404.html"
+            ):  # 404 speaks of the site's own address
                 continue
             target = (file.parent / unquote(there.path)).resolve() if there.path else file
             target = target / "index.html" if target.is_dir() else target
             places = pages[target].names if target in pages else set()
-            if not target.exists() or (there.fragment and target in pages and unquote(there.fragment) not in places):
+            if not target.exists() or (
+                there.fragment and target in pages and unquote(there.fragment) not in places
+            ):
                 lost.append(f"{file} leads to {link}")
     return lost
 
 
 def fetched(pages: dict[Path, Links]) -> list[str]:
     """What pages load from elsewhere."""
-    return [f"{file} loads {url}" for file, page in pages.items() for url in page.loaded if urlsplit(url).netloc]
+    return [
+        f"{file} loads {url}"
+        for file, page in pages.items()
+        for url in page.loaded
+        if urlsplit(url).netloc
+    ]
 
 
 def test_a_lost_link_would_be_seen(tmp_path):
     (tmp_path / "a.html").write_text(
         '<a id="here" href="b.html#there">x</a><a href="b.html#no">x</a><a href="c.html">x</a><a href="#here">x</a>'
     )
-    (tmp_path / "b.html").write_text('<p id="there">x</p><script src="https://example.org/a.js"></script>')
+    (tmp_path / "b.html").write_text(
+        '<p id="there">x</p><script src="https://example.org/a.js"></script>'
+    )
     pages = read_site(tmp_path)
     assert sorted(line.split()[-1] for line in lost_links(pages)) == ["b.html#no", "c.html"]
     assert [line.split()[-1] for line in fetched(pages)] == ["https://example.org/a.js"]
 
 
-# -- formulas --------------------------------------------------------------------------------------------------------
+# -- formulas ----------------------------------------------------------------------
 
 
 def words(markup: str) -> str:
@@ -156,7 +176,10 @@ def words(markup: str) -> str:
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)", "πmeanPℓ++max(−β,meanUℓ−−πmeanPℓ−)"),
+        (
+            "prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)",
+            "πmeanPℓ++max(−β,meanUℓ−−πmeanPℓ−)",
+        ),
         ("p(y=1|x)", "p(y=1|x)"),
         ("alpha |sum_P a - n_P|", "α|∑Pa−nP|"),
         ("lam ~ Beta(0.3, 0.3)", "λ∼Beta(0.3,0.3)"),
@@ -174,14 +197,17 @@ def test_fractions_take_the_factors_beside_the_stroke():
     (fraction,) = ElementTree.fromstring(mathml("r mean_P l+/e + 1")).iter("mfrac")
     assert ["".join(part.itertext()) for part in fraction] == ["ℓ+", "e"]
     (fraction,) = ElementTree.fromstring(mathml("(pi - r) / (1 - r)")).iter("mfrac")
-    assert ["".join(part.itertext()) for part in fraction] == ["π−r", "1−r"]  # brackets are not needed there
+    assert ["".join(part.itertext()) for part in fraction] == [
+        "π−r",
+        "1−r",
+    ]  # brackets are not needed there
     (fraction,) = ElementTree.fromstring(mathml("|a - b| / 2")).iter("mfrac")
     assert "".join(fraction[0].itertext()) == "|a−b|"  # these are
 
 
 def test_every_formula_of_every_method_can_be_typeset():
     count = 0
-    for entry in catalogue.entries().values():
+    for entry in catalog.entries().values():
         html = method_pages.typeset(entry.objective)
         for found in re.findall(r"<math.*?</math>", html):
             ElementTree.fromstring(found)
@@ -202,7 +228,7 @@ def test_settings_of_options_stay_code():
     assert html.count("<math") == 1
 
 
-# -- pages of one's own hand -----------------------------------------------------------------------------------------
+# -- pages of one's own hand ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", page_numbers.pages(), ids=lambda page: page.name)
@@ -239,13 +265,15 @@ def test_messages_that_are_quoted_are_given():
     """What docs/trouble.md quotes as a message stands in the program."""
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     plain = re.sub(r'"\s*\n\s*f?"', "", source)
-    quoted = re.findall(r'^\*\*[^"*\n]*"(.+?)"', (DOCS / "trouble.md").read_text(encoding="utf-8"), re.M)
+    quoted = re.findall(
+        r'^\*\*[^"*\n]*"(.+?)"', (DOCS / "trouble.md").read_text(encoding="utf-8"), re.M
+    )
     assert len(quoted) > 6
     lacking = [message for message in quoted if message not in plain]
     assert not lacking
 
 
-# -- the notebook ----------------------------------------------------------------------------------------------------
+# -- the notebook --------------------------------------------------------------------
 
 
 def test_the_tutorial_runs(tmp_path):
@@ -261,7 +289,12 @@ def test_the_tutorial_runs(tmp_path):
     paths = os.pathsep.join([str(DOCS / "make"), *(path for path in sys.path if path)])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     ran = tutorial.read(smaller)
@@ -272,7 +305,10 @@ def test_the_tutorial_runs(tmp_path):
 
 def kinds(cell) -> list[tuple[str, ...]]:
     """What kinds of things a cell shows."""
-    return [(output["output_type"], *sorted(output.get("data", ()))) for output in cell.get("outputs", ())]
+    return [
+        (output["output_type"], *sorted(output.get("data", ())))
+        for output in cell.get("outputs", ())
+    ]
 
 
 def test_the_notebook_is_one():
@@ -290,4 +326,6 @@ def test_an_error_in_a_cell_is_an_error():
     with pytest.raises(ZeroDivisionError):
         tutorial.run([{"cell_type": "code", "source": "1 / 0"}])
     (cell,) = tutorial.run([{"cell_type": "code", "source": "print('a')\n'b'"}])
-    assert [output.get("text", "") or output["data"]["text/plain"] for output in cell["outputs"]] == ["a\n", "'b'"]
+    assert [
+        output.get("text", "") or output["data"]["text/plain"] for output in cell["outputs"]
+    ] == ["a\n", "'b'"]

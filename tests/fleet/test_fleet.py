@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import fleet
+from puarena import training
 from puarena.algorithms import Algorithm, Phase, Setup, Update, get, names
-from puarena.fleet import Fleet, FleetConfig
-from puarena.fleet.batches import Cycle
-from puarena.fleet.optim import RunSGD
-from puarena.fleet.steps import Stepper
 from puarena.networks import mlp
 from puarena.networks.mlp import MLP, split
+from puarena.training import Fleet, FleetConfig
+from puarena.training.batches import Cycle
+from puarena.training.optim import RunSGD
+from puarena.training.steps import Stepper
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=16, steps=60, record_every=20)
@@ -25,12 +25,14 @@ CONFIG = FleetConfig(batch_size=16, steps=60, record_every=20)
 def test_the_same_run_alone_and_in_a_fleet_of_thirty():
     x, data, hidden = toy()
     thirty = rows("nnpu", 30, data, hidden)
-    together = fleet.train(thirty, CONFIG, x)
+    together = training.train(thirty, CONFIG, x)
     for row in (0, 7, 29):
-        alone = fleet.train([thirty[row]], CONFIG, x)
+        alone = training.train([thirty[row]], CONFIG, x)
         assert set(alone.values) == set(together.values)
         for name, values in alone.values.items():
-            np.testing.assert_allclose(values[:, 0], together.values[name][:, row], rtol=1e-4, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                values[:, 0], together.values[name][:, row], rtol=1e-4, atol=1e-5, err_msg=name
+            )
 
 
 def test_index_choices_do_not_depend_on_the_company():
@@ -46,7 +48,9 @@ def test_index_choices_do_not_depend_on_the_company():
 
 def test_batches_visit_everything_once_before_repeating():
     cycle = Cycle(torch.tensor([1, 2]), "u", n=53, batch=10)
-    blocks = torch.cat([cycle.block(0, 3), cycle.block(3, 9), cycle.block(12, 3)])  # 3 passes of 5 steps
+    blocks = torch.cat(
+        [cycle.block(0, 3), cycle.block(3, 9), cycle.block(12, 3)]
+    )  # 3 passes of 5 steps
     assert torch.equal(blocks, cycle.block(0, 15))
     for run in range(2):
         for one_pass in blocks[:, run].reshape(3, 50):
@@ -57,7 +61,9 @@ def test_batches_visit_everything_once_before_repeating():
 
 def test_a_small_set_gives_a_small_batch():
     x, data, hidden = toy(rate=0.05, n=200)
-    curves = fleet.train(rows("upu", 2, data, hidden), FleetConfig(batch_size=64, steps=5, record_every=5), x)
+    curves = training.train(
+        rows("upu", 2, data, hidden), FleetConfig(batch_size=64, steps=5, record_every=5), x
+    )
     assert np.isfinite(curves.values["test_accuracy"]).all()
 
 
@@ -71,17 +77,19 @@ def test_sgd_equals_torch():
         torches = [
             torch.optim.SGD(
                 [{"params": t[0::2], "weight_decay": decay}, {"params": t[1::2]}],
-                lr=lr[i].item(), momentum=0.9, nesterov=nesterov,
+                lr=lr[i].item(),
+                momentum=0.9,
+                nesterov=nesterov,
             )
             for i, t in enumerate(theirs)
-        ]  # fmt: skip
+        ]
         for _ in range(4):
             grad = torch.randn_like(ours.weight)
             sgd.step([grad], torch.tensor(1.0, dtype=torch.float64))
-            for i, optimiser in enumerate(torches):
+            for i, optimizer in enumerate(torches):
                 for parameter, part in zip(theirs[i], split(grad, 3, 7), strict=True):
                     parameter.grad = part[i].clone()
-                optimiser.step()
+                optimizer.step()
         for i in range(2):
             for a, b in zip(ours.parts(), theirs[i], strict=True):
                 torch.testing.assert_close(a[i].detach(), b.detach())
@@ -123,13 +131,17 @@ def test_the_network_and_its_gradient():
     torch.testing.assert_close(z[2], alone)
 
 
-@pytest.mark.parametrize(("runs", "n", "features"), [(1, 40, 5), (1, 1100, 4), (9, 40, 5), (3, 1100, 4)])
+@pytest.mark.parametrize(
+    ("runs", "n", "features"), [(1, 40, 5), (1, 1100, 4), (9, 40, 5), (3, 1100, 4)]
+)
 @pytest.mark.parametrize("onednn", [True, False])
 def test_every_way_to_multiply_gives_the_same(runs, n, features, onednn, monkeypatch):
     """One run or several, few examples or many, with oneDNN and without: logits and gradients of the plain formula."""
     if not onednn:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    monkeypatch.setattr(mlp, "TILE", 4 * 40 * 500)  # four runs of the small batch: three groups of nine
+    monkeypatch.setattr(
+        mlp, "TILE", 4 * 40 * 500
+    )  # four runs of the small batch: three groups of nine
     torch.manual_seed(1)
     net = MLP(torch.arange(runs), (features,))
     x, weight = torch.randn(runs, n, features), torch.randn(runs, n)
@@ -162,7 +174,9 @@ def test_records_every_so_often_and_at_the_end():
     x, data, hidden = toy()
     config = replace(CONFIG, steps=50, record_every=20)
     seen: list[tuple[int, int]] = []
-    curves = fleet.train(rows("upu", 2, data, hidden), config, x, lambda step, total: seen.append((step, total)))
+    curves = training.train(
+        rows("upu", 2, data, hidden), config, x, lambda step, total: seen.append((step, total))
+    )
     assert curves.step.tolist() == [20, 40, 50]
     assert seen == [(20, 50), (40, 50), (50, 50)]
     assert curves.selectable.all()
@@ -175,12 +189,14 @@ def test_divergence_of_one_run_is_its_own():
     some = rows("upu", 3, data, hidden)
     ruined = [some[0], replace(some[1], lr=1e30), some[2]]
     config = replace(CONFIG, steps=100)
-    curves = fleet.train(ruined, config, x)
-    clean = fleet.train(some, config, x)
+    curves = training.train(ruined, config, x)
+    clean = training.train(some, config, x)
     assert curves.diverged.tolist() == [-1, 20, -1]
     for name, values in curves.values.items():
         assert np.isnan(values[:, 1]).all(), name
-        np.testing.assert_allclose(values[:, [0, 2]], clean.values[name][:, [0, 2]], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            values[:, [0, 2]], clean.values[name][:, [0, 2]], rtol=1e-4, atol=1e-5
+        )
 
 
 def test_true_labels_reach_declared_frames_alone():
@@ -239,7 +255,9 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     from puarena.algorithms.core import registry
 
     monkeypatch.setitem(registry._plugins, "two-stage", registry.entries_of(_TwoStage, "plugin")[0])
-    f = Fleet(rows("two-stage", 2, data, hidden), replace(CONFIG, steps=70, warmup=30, record_every=25), x)
+    f = Fleet(
+        rows("two-stage", 2, data, hidden), replace(CONFIG, steps=70, warmup=30, record_every=25), x
+    )
     g_before = f.algorithm.g.weight.clone()
     curves = f.train()
     epoch = f.algorithm.setup.epoch
@@ -249,8 +267,15 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
     assert epoch == 24
     assert curves.selectable.tolist() == [False, True, True, True]
     assert f.algorithm.calls == [
-        "first", ("first", 0), ("first", 1), "early", ("early", 0), ("early", 1), "main", ("main", 0),
-    ]  # fmt: skip
+        "first",
+        ("first", 0),
+        ("first", 1),
+        "early",
+        ("early", 0),
+        ("early", 1),
+        "main",
+        ("main", 0),
+    ]
     assert f.algorithm.ramp.item() == pytest.approx(21 / 22)
     assert f.algorithm.seen.sum(-1).tolist() == [1600.0, 1600.0]
     assert not torch.equal(g_before, f.algorithm.g.weight)

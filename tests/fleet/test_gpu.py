@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet
+from puarena import algorithms, training
 from puarena.algorithms import Algorithm, logistic
 from puarena.algorithms.core import registry
-from puarena.fleet import FleetConfig
+from puarena.training import FleetConfig
 from toys import rows, toy
 
 pytestmark = [
@@ -28,30 +28,39 @@ def test_captured_and_eager_curves_agree(name):
     some = rows(name, 5, data, hidden)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an uncaptured step would warn
-        captured = fleet.train(some, CONFIG, x)
-    eager = fleet.train(some, replace(CONFIG, capture=False), x)
+        captured = training.train(some, CONFIG, x)
+    eager = training.train(some, replace(CONFIG, capture=False), x)
     for column, values in eager.values.items():
-        np.testing.assert_allclose(captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column)
+        np.testing.assert_allclose(
+            captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column
+        )
 
 
-@pytest.mark.parametrize("name", [n for n in algorithms.names("puarena") if algorithms.get(n).cls.authors_optimiser])
-def test_authors_optimisers_are_captured(name):
+@pytest.mark.parametrize(
+    "name", [n for n in algorithms.names("puarena") if algorithms.get(n).cls.authors_optimizer]
+)
+def test_authors_optimizers_are_captured(name):
     x, data, hidden = toy()
     some = rows(name, 3, data, hidden)
-    config = replace(CONFIG, optimiser="authors", dtype="float64")
+    config = replace(CONFIG, optimizer="authors", dtype="float64")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        captured = fleet.train(some, config, x)
-    eager = fleet.train(some, replace(config, capture=False), x)
+        captured = training.train(some, config, x)
+    eager = training.train(some, replace(config, capture=False), x)
     for column, values in eager.values.items():
-        np.testing.assert_allclose(captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column)
+        np.testing.assert_allclose(
+            captured.values[column], values, rtol=1e-3, atol=3e-3, err_msg=column
+        )
 
 
 @pytest.mark.parametrize("name", ["nnpu", "vpu", "dist-pu"])
 def test_the_gpu_makes_the_choices_of_the_cpu(name):
     x, data, hidden = toy()
     some = rows(name, 3, data, hidden)
-    gpu, cpu = fleet.train(some, CONFIG, x), fleet.train(some, replace(CONFIG, device="cpu"), x)
+    gpu, cpu = (
+        training.train(some, CONFIG, x),
+        training.train(some, replace(CONFIG, device="cpu"), x),
+    )
     for column, values in cpu.values.items():
         np.testing.assert_allclose(gpu.values[column], values, rtol=2e-2, atol=2e-2, err_msg=column)
 
@@ -70,6 +79,6 @@ def test_what_cannot_be_captured_runs_uncaptured_with_one_warning(monkeypatch):
     monkeypatch.setitem(registry._plugins, "looks", registry.entries_of(_Looks, "plugin")[0])
     x, data, hidden = toy()
     with pytest.warns(UserWarning, match="looks runs uncaptured.*item") as seen:
-        curves = fleet.train(rows("looks", 2, data, hidden), CONFIG, x)
+        curves = training.train(rows("looks", 2, data, hidden), CONFIG, x)
     assert len([w for w in seen if "uncaptured" in str(w.message)]) == 1
     assert np.isfinite(curves.values["test_auc"]).all()

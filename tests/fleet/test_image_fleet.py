@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, fleet
-from puarena.data import views_of
-from puarena.fleet import Fleet, FleetConfig, Row
+from puarena import algorithms, training
+from puarena.datasets import views_of
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
+from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
 DEVICE = os.environ.get("PUARENA_TEST_DEVICE", "cpu")
@@ -32,7 +32,9 @@ CONFIG = FleetConfig(
 )
 ENTRIES = {name: algorithms.get(name) for name in algorithms.names()}
 NAMES = [name for name, entry in ENTRIES.items() if not entry.cls.knows_propensity]
-if DEVICE == "cpu":  # where the contract has trained them all on tables: calibration does not look at the inputs
+if (
+    DEVICE == "cpu"
+):  # where the contract has trained them all on tables: calibration does not look at the inputs
     NAMES = [name for name in NAMES if not ENTRIES[name].calibrated]
 
 
@@ -40,7 +42,9 @@ if DEVICE == "cpu":  # where the contract has trained them all on tables: calibr
 def tiny(monkeypatch):
     """A residual network with two stages, under a name of its own; in one thread, as workers train."""
 
-    monkeypatch.setitem(registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))}))
+    monkeypatch.setitem(
+        registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))})
+    )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -48,17 +52,23 @@ def tiny(monkeypatch):
 
 
 def pictures(side: int = 8, n: int = 60) -> tuple[np.ndarray, list[Row]]:
-    """Images whose classes differ in colour and texture, and three runs on them with different learning rates."""
+    """Images whose classes differ in color and texture, and three runs on them with different learning rates."""
     _, data, hidden = toy(prior=0.4, n=n)
     rng = np.random.default_rng(1)
     label = np.zeros(n + 400, bool)
     label[data.p_train], label[data.p_val] = True, True
-    label[data.u_train], label[data.u_val], label[data.test] = hidden.u_train, hidden.u_val, hidden.test
+    label[data.u_train], label[data.u_val], label[data.test] = (
+        hidden.u_train,
+        hidden.u_val,
+        hidden.test,
+    )
     data, hidden = replace(data, test=data.test[:100]), replace(hidden, test=hidden.test[:100])
     x = rng.integers(0, 120, (len(label), 3, side, side))
     x[label, 0] += 60
     x[~label, :, ::2] += 60
-    return x.astype(np.uint8), [Row("", data, hidden, seed=3 + i, lr=lr) for i, lr in enumerate((1e-3, 1e-2, 3e-2))]
+    return x.astype(np.uint8), [
+        Row("", data, hidden, seed=3 + i, lr=lr) for i, lr in enumerate((1e-3, 1e-2, 3e-2))
+    ]
 
 
 def of(name: str, rows: list[Row]) -> list[Row]:
@@ -71,17 +81,19 @@ def test_every_algorithm_trains_on_images_and_keeps_rows_apart(name):
     rows = of(name, rows[:2])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # on a GPU an uncaptured step would warn
-        together = fleet.train(rows, CONFIG, x)
+        together = training.train(rows, CONFIG, x)
     assert np.isfinite(together.values["test_auc"]).all()
-    alone = fleet.train(rows[1:2], CONFIG, x)
+    alone = training.train(rows[1:2], CONFIG, x)
     for column, values in alone.values.items():
-        np.testing.assert_allclose(together.values[column][:, 1:2], values, rtol=2e-2, atol=2e-2, err_msg=column)
+        np.testing.assert_allclose(
+            together.values[column][:, 1:2], values, rtol=2e-2, atol=2e-2, err_msg=column
+        )
 
 
 @pytest.mark.parametrize("name", ["nnpu", "vpu", "holistic-pu", "p3mix-e", "pan"])
 def test_the_same_seeds_give_the_same_numbers(name):
     x, rows = pictures()
-    first, again = (fleet.train(of(name, rows[:2]), CONFIG, x) for _ in range(2))
+    first, again = (training.train(of(name, rows[:2]), CONFIG, x) for _ in range(2))
     for column, values in first.values.items():
         np.testing.assert_array_equal(again.values[column], values, err_msg=column)
 
@@ -90,20 +102,22 @@ def test_the_same_seeds_give_the_same_numbers(name):
 def test_a_residual_network_learns(precision):
     x, rows = pictures(n=200)
     config = replace(CONFIG, batch_size=16, steps=40, record_every=20, precision=precision)
-    curves = fleet.train(of("nnpu", rows[2:]), config, x)
+    curves = training.train(of("nnpu", rows[2:]), config, x)
     assert curves.values["test_auc"][-1] > 0.95
 
 
 def test_a_diverging_run_harms_no_other():
     x, rows = pictures()
-    clean = fleet.train(of("nnpu", rows), CONFIG, x)
+    clean = training.train(of("nnpu", rows), CONFIG, x)
     ruined = Fleet(of("nnpu", rows), CONFIG, x)
     with torch.no_grad():
         ruined.algorithm.f.weight[1] = float("nan")
     curves = ruined.train()
     assert curves.diverged.tolist() == [-1, 8, -1]
     for column, values in clean.values.items():
-        np.testing.assert_allclose(curves.values[column][:, [0, 2]], values[:, [0, 2]], rtol=1e-5, err_msg=column)
+        np.testing.assert_allclose(
+            curves.values[column][:, [0, 2]], values[:, [0, 2]], rtol=1e-5, err_msg=column
+        )
 
 
 def test_steps_see_the_weak_view_and_evaluation_does_not():
@@ -117,8 +131,16 @@ def test_steps_see_the_weak_view_and_evaluation_does_not():
     some.train()
     plain = VIEWS.evaluation(torch.as_tensor(x), {})
     known = {image.numpy().tobytes() for image in plain}
-    assert all(image.numpy().tobytes() in known for batch in seen["eval"] for image in batch.flatten(0, 1))
-    share = np.mean([image.numpy().tobytes() in known for batch in seen["train"] for image in batch.flatten(0, 1)])
+    assert all(
+        image.numpy().tobytes() in known for batch in seen["eval"] for image in batch.flatten(0, 1)
+    )
+    share = np.mean(
+        [
+            image.numpy().tobytes() in known
+            for batch in seen["train"]
+            for image in batch.flatten(0, 1)
+        ]
+    )
     assert share < 0.1  # a crop in the middle that was not mirrored has a chance of 1 in 162
 
 
@@ -130,7 +152,9 @@ def test_statistics_move_only_with_a_networks_own_update():
     seen: dict[str, list[torch.Tensor]] = {"d": [], "f": []}
     for name, inputs in seen.items():
         getattr(trained.algorithm, name).register_forward_pre_hook(
-            lambda module, given, inputs=inputs: inputs.append(given[0]) if module.training else None
+            lambda module, given, inputs=inputs: (
+                inputs.append(given[0]) if module.training else None
+            )
         )
     trained.train()
     for name, inputs in seen.items():
@@ -146,7 +170,9 @@ def test_bytes_without_a_view_are_numbers(network):
     x, rows = pictures()
     config = replace(CONFIG, network=network, weak=None, strong=None, evaluation=None)
     for name in ("nnpu", "p3mix-c"):
-        bytes_, numbers = (fleet.train(of(name, rows[:1]), config, some) for some in (x, x.astype(np.float32)))
+        bytes_, numbers = (
+            training.train(of(name, rows[:1]), config, some) for some in (x, x.astype(np.float32))
+        )
         np.testing.assert_array_equal(bytes_.values["test_auc"], numbers.values["test_auc"])
 
 
@@ -192,11 +218,13 @@ def test_teachers_follow_parameters_and_statistics(name):
 def test_an_interrupted_fleet_goes_on_as_if_nothing_had_happened(name):
     x, rows = pictures()
     whole = Fleet(of(name, rows), CONFIG, x)
-    with fleet.own_stream(whole.device):
+    with training.own_stream(whole.device):
         states = [whole.state() for _ in whole.segments()]
     for state in (states[0], states[2]):
         resumed = Fleet(of(name, rows), CONFIG, x)
         resumed.restore(state)
         curves = resumed.train()
         for column, values in whole.log.curves().values.items():
-            np.testing.assert_allclose(curves.values[column], values, rtol=0, atol=1e-6, err_msg=column)
+            np.testing.assert_allclose(
+                curves.values[column], values, rtol=0, atol=1e-6, err_msg=column
+            )

@@ -18,7 +18,17 @@ BASELINE = Path(__file__).parents[2] / "benchmarks" / "baseline.py"
 
 def test_the_command(tmp_path):
     out = tmp_path / "speed.json"
-    arguments = ["speed", "--algorithms", "nnpu", "--runs", "1,3", "--seconds", "0.05", "--device", "cpu"]
+    arguments = [
+        "speed",
+        "--algorithms",
+        "nnpu",
+        "--runs",
+        "1,3",
+        "--seconds",
+        "0.05",
+        "--device",
+        "cpu",
+    ]
     result = CliRunner().invoke(app, [*arguments, "--against", str(BASELINE), "--out", str(out)])
     assert result.exit_code == 0, result.output
     told = json.loads(out.read_text())
@@ -41,7 +51,9 @@ def test_what_is_measured_by_default():
 @pytest.mark.parametrize("name", speed.default_algorithms())
 def test_the_baseline_trains_every_algorithm(name):
     x, rows = speed.synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
-    rate = speed._baseline(BASELINE)(name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0)
+    rate = speed._baseline(BASELINE)(
+        name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0
+    )
     assert rate > 0
 
 

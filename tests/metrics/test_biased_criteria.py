@@ -16,10 +16,15 @@ def test_golden(case):
     take = {name: torch.tensor([values], dtype=torch.float64) for name, values in x.items()}
     cut = params.get("threshold", 0.0)
     v = metrics.Validation(
-        take["val_f_p"] - cut, take["val_f_u"] - cut, take["val_f_p"], take["val_f_u"],
-        torch.tensor([params["pi"]], dtype=torch.float64), torch.tensor([params["setting"] == "OS"]),
-        torch.zeros(1, params["n_u"], dtype=torch.bool), take["propensity"],
-    )  # fmt: skip
+        take["val_f_p"] - cut,
+        take["val_f_u"] - cut,
+        take["val_f_p"],
+        take["val_f_u"],
+        torch.tensor([params["pi"]], dtype=torch.float64),
+        torch.tensor([params["setting"] == "OS"]),
+        torch.zeros(1, params["n_u"], dtype=torch.bool),
+        take["propensity"],
+    )
     got = metrics.evaluate(v)
     for name, want in case["expected_value"].items():
         goldens.close(got[f"val_{name}"].item(), want, case, "float64", name)
@@ -27,7 +32,9 @@ def test_golden(case):
 
 def test_without_propensities_there_is_no_such_criterion():
     some = torch.randn(1, 5)
-    v = metrics.Validation(some, some, some, some, torch.tensor([0.4]), torch.tensor([True]), some > 0)
+    v = metrics.Validation(
+        some, some, some, some, torch.tensor([0.4]), torch.tensor([True]), some > 0
+    )
     assert "val_pa_ipw" not in metrics.evaluate(v)
 
 

@@ -28,7 +28,9 @@ def test_metrics_equal_scikit_learn(seed, n, levels):
             "recall": sk.recall_score(y, s >= 0),
         }
         for name, value in expected.items():
-            assert got[metrics.metric(name).column][row].item() == pytest.approx(value, abs=1e-12), name
+            assert got[metrics.metric(name).column][row].item() == pytest.approx(
+                value, abs=1e-12
+            ), name
 
 
 def test_a_row_that_is_not_finite_is_nan_and_harms_no_other():
@@ -53,9 +55,14 @@ def _validation(rng, prior, one_sample, rate, n, decide):
     s_p, s_u = score(np.ones(n_p)), score(label_u)
     t = torch.tensor
     return metrics.Validation(
-        t(decide(s_p))[None], t(decide(s_u))[None], t(s_p)[None], t(s_u)[None],
-        t([prior], dtype=torch.float64), t([one_sample]), t(label_u)[None],
-    )  # fmt: skip
+        t(decide(s_p))[None],
+        t(decide(s_u))[None],
+        t(s_p)[None],
+        t(s_u)[None],
+        t([prior], dtype=torch.float64),
+        t([one_sample]),
+        t(label_u)[None],
+    )
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.7])
@@ -73,7 +80,9 @@ def test_pa_minus_prior_is_accuracy_in_expectation(prior, one_sample, cut):
     assert abs(oa.mean() - accuracy) < 4 * oa.std() / np.sqrt(len(oa))
     released = np.array([metrics.evaluate(v)["val_pa_released"].item() for v in trials])
     shift = 0.2 * (2 * norm.sf(cut - 1.2) - 1) if one_sample else 0.0
-    assert abs(released.mean() - prior - accuracy - shift) < 4 * released.std() / np.sqrt(len(released))
+    assert abs(released.mean() - prior - accuracy - shift) < 4 * released.std() / np.sqrt(
+        len(released)
+    )
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.7])
@@ -93,7 +102,9 @@ def test_pauc_orders_as_auc(prior, one_sample):
         v = metrics.Validation(*scores, torch.tensor([prior]), torch.tensor([one_sample]), label)
         pauc.append(metrics.evaluate(v)["val_pauc"].item())
         negatives = s_u[~label_u]
-        auc.append(sk.roc_auc_score(np.r_[np.ones(n_p), np.zeros(len(negatives))], np.r_[s_p, negatives]))
+        auc.append(
+            sk.roc_auc_score(np.r_[np.ones(n_p), np.zeros(len(negatives))], np.r_[s_p, negatives])
+        )
     share = label_u.mean()
     assert np.all(np.diff(auc) > 0)
     assert np.all(np.diff(pauc) > 0)

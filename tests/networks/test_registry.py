@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 
 import puarena
-from puarena import fleet, networks, random
-from puarena.bench import duration, listing, suites
-from puarena.bench.joint_spec import _agreeing
-from puarena.bench.plan import group, make_plan
-from puarena.bench.spec import Spec
-from puarena.data import views_of
+from puarena import networks, random, training
+from puarena.datasets import views_of
 from puarena.errors import UserError
-from puarena.fleet import FleetConfig
+from puarena.experiments import duration, listing, suites
+from puarena.experiments.joint_spec import _agreeing
+from puarena.experiments.plan import group, make_plan
+from puarena.experiments.spec import Spec
 from puarena.networks import RunNetwork, Stacked, registry
 from puarena.networks.resnet import ResNet
+from puarena.training import FleetConfig
 from toys import rows, toy
 
 OWN = ["mlp", "resnet32", "resnet34"]  # of the package
@@ -52,7 +52,9 @@ class Deep(Stacked):
 
     @staticmethod
     def make(features: int) -> nn.Module:
-        return nn.Sequential(nn.Linear(features, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+        return nn.Sequential(
+            nn.Linear(features, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)
+        )
 
 
 class Small(ResNet):
@@ -80,13 +82,17 @@ def test_the_packages_own_networks():
     known = [networks.get(name) for name in networks.names()]
     assert all(cls.meaning and set(cls.probe) == {"cpu", "cuda"} for cls in known)
     assert networks.DEFAULT == "mlp"
-    said = {cls.name: (cls.images, cls.fills_gpu, cls.family, dict(cls.capacity), cls.default_batch) for cls in known}
+    said = {
+        cls.name: (cls.images, cls.fills_gpu, cls.family, dict(cls.capacity), cls.default_batch)
+        for cls in known
+    }
     assert said["mlp"] == (False, False, "mlp", {"cpu": 64, "cuda": 256}, 128)
     assert said["resnet32"] == (True, True, "resnet", {"cpu": 4, "cuda": 32}, 64)
     assert said["resnet34"] == (True, True, "resnet", {"cpu": 4, "cuda": 8}, 64)
     assert {name: networks.get(name).batch_exponents for name in ("mlp", "resnet32")} == {
-        "mlp": (4, 7), "resnet32": (5, 8),
-    }  # fmt: skip
+        "mlp": (4, 7),
+        "resnet32": (5, 8),
+    }
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -110,7 +116,9 @@ def test_a_fit_network_is_registered_and_listed(cls):
     assert networks.is_plugin(cls.name)
     row = listing.networks()[-1]
     assert (row["name"], row["needs_images"], row["meaning"]) == (cls.name, cls.images, cls.meaning)
-    again = type(cls.__name__, (cls,), {"__module__": cls.__module__})  # the same file, loaded once more
+    again = type(
+        cls.__name__, (cls,), {"__module__": cls.__module__}
+    )  # the same file, loaded once more
     again.__qualname__ = cls.__qualname__
     networks.register(again)
     assert networks.get(cls.name) is again
@@ -142,10 +150,16 @@ def shared(self, *given):
         ({"images": None}, "'linear' cannot be used: it does not say whether it needs images"),
         ({"forward": RunNetwork.forward}, "defines neither heads nor forward"),
         ({"capacity": {"cpu": 4}}, "its capacity is {'cpu': 4}"),
-        ({"forward": lambda self, x: Linear.forward(self, x)[..., None]}, r"on tables, its logits .* \(2, 4, 1\)"),
+        (
+            {"forward": lambda self, x: Linear.forward(self, x)[..., None]},
+            r"on tables, its logits .* \(2, 4, 1\)",
+        ),
         ({"forward": mixed}, "alone than beside another: runs mix"),
         ({"forward": unseeded}, "draw numbers not of their seeds"),
-        ({"forward": flat_only}, r"on images, with examples of shape \(3, 16, 16\), it ends in .*x.flatten\(2\)"),
+        (
+            {"forward": flat_only},
+            r"on images, with examples of shape \(3, 16, 16\), it ends in .*x.flatten\(2\)",
+        ),
         ({"__init__": lambda self, seeds: None}, "on tables, .* it ends in TypeError"),
         ({"__init__": shared}, "do not all begin with the axis of the runs"),
         ({"decays": lambda self: []}, r"decays\(\) gives 0 masks for 2 parameters"),
@@ -163,7 +177,9 @@ def dropping(features):
 
 
 def test_a_module_that_cannot_be_stacked_is_refused():
-    with pytest.raises(UserError, match=r"'deep' cannot be used: on tables, .* neither buffers .* nor dropout"):
+    with pytest.raises(
+        UserError, match=r"'deep' cannot be used: on tables, .* neither buffers .* nor dropout"
+    ):
         networks.register(type("Dropping", (Deep,), {"make": staticmethod(dropping)}))
 
 
@@ -178,7 +194,9 @@ def test_two_networks_of_one_name_are_refused():
 
 def test_a_second_table_network_is_planned_as_it_declares():
     networks.register(Linear)
-    letter = suites.get("tabular").override(datasets=["letter"], algorithms=["nnpu"], configs=4, splits=2)
+    letter = suites.get("tabular").override(
+        datasets=["letter"], algorithms=["nnpu"], configs=4, splits=2
+    )
     plan = make_plan(letter.override(network="linear"))
     assert plan.notes == ()
     assert {run.network for run in plan.runs} == {"linear"}
@@ -192,9 +210,13 @@ def test_a_second_table_network_is_planned_as_it_declares():
 
 
 def test_precisions_are_the_networks_own():
-    networks.register(type("Rough", (Linear,), {"name": "rough", "precisions": ("float32", "bf16")}))
+    networks.register(
+        type("Rough", (Linear,), {"name": "rough", "precisions": ("float32", "bf16")})
+    )
     networks.register(Linear)
-    assert {run.precision for run in make_plan(spec(network="rough", precision="bf16")).runs} == {"bf16"}
+    assert {run.precision for run in make_plan(spec(network="rough", precision="bf16")).runs} == {
+        "bf16"
+    }
     plain = make_plan(spec(network="linear", precision="bf16"))
     assert {run.precision for run in plain.runs} == {"float32"}
     assert plain.notes == ("no network here computes in bf16: everything is float32",)
@@ -212,15 +234,20 @@ def test_an_image_network_leaves_tables_their_own():
     networks.register(Small)
     plan = make_plan(suites.get("paper").override(algorithms=["nnpu"], network="small", configs=1))
     assert {run.problem.dataset: run.network for run in plan.runs} == {
-        "letter": "mlp", "usps": "mlp", "cifar10": "small", "imagenette": "small",
-    }  # fmt: skip
+        "letter": "mlp",
+        "usps": "mlp",
+        "cifar10": "small",
+        "imagenette": "small",
+    }
     assert plan.notes == ("small needs images: letter and usps keep mlp",)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_table_network_on_images_is_planned_and_timed(device):
     networks.register(Linear)
-    plan = make_plan(suites.get("images").override(algorithms=["nnpu"], network="linear", configs=1))
+    plan = make_plan(
+        suites.get("images").override(algorithms=["nnpu"], network="linear", configs=1)
+    )
     assert {run.network for run in plan.runs} == {"linear"}
     first = group(plan.runs, None, device)[0]
     _, runs = duration.reduced(duration.shape_of(plan, first), len(first.runs), device)
@@ -248,7 +275,9 @@ def test_a_second_table_network_really_trains(tmp_path, monkeypatch):
     networks.register(Linear)
     passed = []
     forward = Linear.forward
-    monkeypatch.setattr(Linear, "forward", lambda self, x: passed.append(len(x)) or forward(self, x))
+    monkeypatch.setattr(
+        Linear, "forward", lambda self, x: passed.append(len(x)) or forward(self, x)
+    )
     curves = {}
     for name in ("linear", "mlp"):
         given = spec(network=name, splits=2)
@@ -265,6 +294,8 @@ def test_a_table_network_trains_on_images():
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     images = (40 * x + 128).clip(0, 255).astype(np.uint8).reshape(-1, 3, 8, 8)
     seen = views_of("cifar10", "definition").evaluation
-    config = FleetConfig(batch_size=16, steps=60, record_every=30, network="linear", weak=seen, evaluation=seen)
-    curves = fleet.train(rows("nnpu", 2, data, hidden), config, images)
+    config = FleetConfig(
+        batch_size=16, steps=60, record_every=30, network="linear", weak=seen, evaluation=seen
+    )
+    curves = training.train(rows("nnpu", 2, data, hidden), config, images)
     assert np.nanmax(curves.values["test_auc"]) > 0.8

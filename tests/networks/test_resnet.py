@@ -28,7 +28,8 @@ class Basic(nn.Module):
         super().__init__()
         self.plan = plan
         self.convs = nn.ModuleList(
-            nn.Conv2d(u.c_in, u.c_out, u.kernel, u.stride, u.kernel // 2, bias=False) for u in plan.units
+            nn.Conv2d(u.c_in, u.c_out, u.kernel, u.stride, u.kernel // 2, bias=False)
+            for u in plan.units
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(u.c_out) for u in plan.units)
         self.pool = nn.AvgPool2d(plan.pool)
@@ -52,7 +53,9 @@ class Basic(nn.Module):
         parts = [part[run] for part in network.weight.detach().split(plan.sizes, 1)]
         with torch.no_grad():
             for u in plan.units:
-                kernel = parts[u.number].view(u.kernel, u.kernel, u.c_in, u.c_out).permute(3, 2, 0, 1)
+                kernel = (
+                    parts[u.number].view(u.kernel, u.kernel, u.c_in, u.c_out).permute(3, 2, 0, 1)
+                )
                 made.convs[u.number].weight.copy_(kernel)
                 made.norms[u.number].weight.copy_(parts[units + u.number])
                 made.norms[u.number].bias.copy_(parts[2 * units + u.number])
@@ -63,12 +66,18 @@ class Basic(nn.Module):
     def flat_gradient(self) -> torch.Tensor:
         kernels = [c.weight.grad.permute(2, 3, 1, 0).flatten() for c in self.convs]
         scales, shifts = [n.weight.grad for n in self.norms], [n.bias.grad for n in self.norms]
-        whole = torch.cat([*kernels, *scales, *shifts, self.linear.weight.grad.flatten(), self.linear.bias.grad])
+        whole = torch.cat(
+            [*kernels, *scales, *shifts, self.linear.weight.grad.flatten(), self.linear.bias.grad]
+        )
         return torch.cat([whole, whole.new_zeros(self.plan.sizes[-1])])
 
 
 def stirred(
-    side: int = 9, dtype: torch.dtype = torch.float64, precision: str = "float32", stages: tuple = SMALL, **how: object
+    side: int = 9,
+    dtype: torch.dtype = torch.float64,
+    precision: str = "float32",
+    stages: tuple = SMALL,
+    **how: object,
 ) -> ResNet:
     """A small network whose scales and shifts are not the initial ones; ``how``: its ``pool`` and ``large``."""
     cls = type("Small", (ResNet,), {"stages": stages, **how})
@@ -92,7 +101,9 @@ def test_outputs_gradients_and_statistics_are_those_of_plain_modules(side, pool,
         plain = Basic.of(network, run)
         z = plain(x[run])
         ((z[:, 1] - z[:, 0]) * weights[run]).sum().backward()
-        torch.testing.assert_close(network.weight.grad[run], plain.flat_gradient(), rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(
+            network.weight.grad[run], plain.flat_gradient(), rtol=1e-8, atol=1e-10
+        )
         means = torch.cat([n.running_mean for n in plain.norms])
         variances = torch.cat([n.running_var for n in plain.norms])
         torch.testing.assert_close(network.mean[run], means)
@@ -108,13 +119,22 @@ def test_the_published_architectures(name):
     if name == "resnet32":
         assert len(plan.blocks) == 15
         assert (kinds[0], plan.map, plan.pool, plan.features) == ((3, 1, 3, 16), 8, 8, 64)
-        convolutions = 3 * 16 * 9 + 10 * 16 * 16 * 9 + 16 * 32 * 10 + 9 * 32 * 32 * 9 + 32 * 64 * 10 + 9 * 64 * 64 * 9
+        convolutions = (
+            3 * 16 * 9
+            + 10 * 16 * 16 * 9
+            + 16 * 32 * 10
+            + 9 * 32 * 32 * 9
+            + 32 * 64 * 10
+            + 9 * 64 * 64 * 9
+        )
         assert sum(u.weights for u in plan.units) == convolutions
         assert sum(plan.sizes[:-1]) == convolutions + 2 * (11 * 16 + 11 * 32 + 11 * 64) + 130
     else:
         assert [b.first.c_out for b in plan.blocks] == [64] * 3 + [128] * 4 + [256] * 6 + [512] * 3
         assert (kinds[0], plan.map, plan.pool, plan.features) == ((3, 1, 3, 64), 4, 4, 512)
-    assert [b.shortcut is not None for b in plan.blocks].count(True) == (2 if name == "resnet32" else 3)
+    assert [b.shortcut is not None for b in plan.blocks].count(True) == (
+        2 if name == "resnet32" else 3
+    )
     assert all(b.first.stride == (2 if b.shortcut else 1) for b in plan.blocks)
     first = network.weight[0].detach().split(plan.sizes)[1]
     assert float(first.std()) == pytest.approx((2 / (9 * plan.units[1].c_out)) ** 0.5, rel=0.05)
@@ -139,7 +159,7 @@ def test_a_run_sees_nothing_of_another():
     assert network.mean[[0, 2]].isfinite().all()
 
 
-def test_batch_normalisation_sees_the_batch_and_evaluation_the_running_statistics():
+def test_batch_normalization_sees_the_batch_and_evaluation_the_running_statistics():
     network, x = stirred(), images()
     assert not torch.allclose(network(x)[:, :3], network(x[:, :3]))
     network.eval()
@@ -148,7 +168,7 @@ def test_batch_normalisation_sees_the_batch_and_evaluation_the_running_statistic
     torch.testing.assert_close(network.mean, before, rtol=0, atol=0)
 
 
-def test_weight_decay_leaves_normalisation_and_biases_alone():
+def test_weight_decay_leaves_normalization_and_biases_alone():
     network = stirred()
     (mask,) = network.decays()
     plan = network.layout
@@ -165,9 +185,13 @@ def test_bf16_is_close_to_float32():
 
 
 def test_wrong_inputs_are_named():
-    with pytest.raises(UserError, match=r"needs square images, and the inputs have the shape \(16,\); use mlp"):
+    with pytest.raises(
+        UserError, match=r"needs square images, and the inputs have the shape \(16,\); use mlp"
+    ):
         networks.build("resnet32", SEEDS, (16,), "f", torch.float32)
-    with pytest.raises(UserError, match="the precision of resnet34 is 'fp8'; choose one of: float32, bf16"):
+    with pytest.raises(
+        UserError, match="the precision of resnet34 is 'fp8'; choose one of: float32, bf16"
+    ):
         networks.build("resnet34", SEEDS, (3, 32, 32), "f", torch.float32, "fp8")
 
 
@@ -177,10 +201,12 @@ def test_a_perceptron_takes_images_too():
     torch.testing.assert_close(network(x), network(x.flatten(2)))
 
 
-# -- the kernels: on a GPU compiled, elsewhere in Triton's interpreter ------------------------------------------------
+# -- the kernels: on a GPU compiled, elsewhere in Triton's interpreter ---------------
 
 
-def _passes(fused: bool, monkeypatch: pytest.MonkeyPatch, side: int, precision: str, **how: object) -> tuple:
+def _passes(
+    fused: bool, monkeypatch: pytest.MonkeyPatch, side: int, precision: str, **how: object
+) -> tuple:
     """Outputs, gradients and statistics: of the kernels in float32, of torch's operations in float64."""
     monkeypatch.setattr(kernels, "available", lambda theta: fused)
     dtype = torch.float32 if fused else torch.float64
@@ -214,7 +240,9 @@ def test_kernels_are_as_exact_as_cudnn(name, monkeypatch):
 
     truth = gradient(False, "float32", torch.float64)
     for precision in ("float32", "bf16"):
-        ours, theirs = (float((gradient(f, precision, torch.float32) - truth).norm()) for f in (True, False))
+        ours, theirs = (
+            float((gradient(f, precision, torch.float32) - truth).norm()) for f in (True, False)
+        )
         assert ours < 1.5 * theirs + 1e-9, precision
 
 

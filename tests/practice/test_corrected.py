@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import GridSearchCV
 
 from puarena import PUScorer
-from puarena.practice import scoring
-from puarena.practice.scoring import PRACTICAL, pu_f1
+from puarena.estimators import scoring
+from puarena.estimators.scoring import PRACTICAL, pu_f1
 
 TRUE = {
     "precision": lambda label, score: precision_score(label, score > 0),
@@ -41,7 +47,12 @@ def sample(one_sample, prior, n=60_000, seed=0):
     if one_sample:
         return score[:, None], (label & (rng.random(n) < 0.3)).astype(int), score, label
     labeled = rng.normal(size=n // 4) + 0.5
-    return np.r_[labeled, score][:, None], np.r_[np.ones(n // 4, int), np.zeros(n, int)], score, label
+    return (
+        np.r_[labeled, score][:, None],
+        np.r_[np.ones(n // 4, int), np.zeros(n, int)],
+        score,
+        label,
+    )
 
 
 @pytest.mark.parametrize("name", TRUE)
@@ -61,7 +72,9 @@ def test_a_prior_that_is_too_high_flatters():
     for name in ("precision", "f1", "average-precision", "auc"):
         right, high = (PUScorer(name, prior=p, setting="os")(Fixed(), X, s) for p in (0.15, 0.3))
         assert high > right + 0.01
-    assert PUScorer("recall")(Fixed(), X, s) == pytest.approx(recall_score(label, score > 0), abs=0.02)
+    assert PUScorer("recall")(Fixed(), X, s) == pytest.approx(
+        recall_score(label, score > 0), abs=0.02
+    )
 
 
 def test_every_practical_criterion_is_a_scorer():
@@ -77,7 +90,11 @@ def test_every_practical_criterion_is_a_scorer():
 def test_in_a_search_of_scikit_learn():
     X, s, _, _ = sample(True, 0.3, n=1000)
     scorer = PUScorer("f1", prior=0.3, setting="one-sample")
-    search = GridSearchCV(LogisticRegression(class_weight="balanced"), {"C": [1e-3, 1.0]}, scoring=scorer).fit(X, s)
+    search = GridSearchCV(
+        LogisticRegression(class_weight="balanced"), {"C": [1e-3, 1.0]}, scoring=scorer
+    ).fit(X, s)
     assert 0.3 < search.best_score_ <= 1
     assert pu_f1(search, X, s, prior=0.3, setting="one-sample") == scorer(search, X, s)
-    assert all(getattr(scoring, f"pu_{n.replace('-', '_')}").__doc__.startswith("The") for n in TRUE)
+    assert all(
+        getattr(scoring, f"pu_{n.replace('-', '_')}").__doc__.startswith("The") for n in TRUE
+    )

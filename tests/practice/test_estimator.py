@@ -17,12 +17,12 @@ from sklearn.preprocessing import StandardScaler
 
 from practice_tables import quick, table
 from puarena import PUClassifier, algorithms, proxy_accuracy
-from puarena.data import HiddenLabels, PUData
-from puarena.fleet import Fleet, FleetConfig, Row
-from puarena.practice.corrected import proxy_auc as proxy_auc_of
-from puarena.practice.labels import read_labels
-from puarena.practice.probability import PUScores, fit_probability, fit_threshold
-from puarena.practice.scoring import PRACTICAL, criterion_value
+from puarena.estimators.corrected import proxy_auc as proxy_auc_of
+from puarena.estimators.probability import PUScores, fit_probability, fit_threshold
+from puarena.estimators.scoring import PRACTICAL, criterion_value
+from puarena.pu import HiddenLabels, PUData
+from puarena.pu.labels import read_labels
+from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
 X, y, truth = table()
@@ -57,14 +57,20 @@ def test_the_kept_checkpoint_is_the_best_and_predicts_as_it_did():
         at = int(np.argmax(curves.values["val_pa"][:, run]))
         assert fleet.best.step[run] == curves.step[at]
         for column in ("val_pa", "val_pauc", "test_accuracy"):
-            assert again[column][run].item() == pytest.approx(curves.values[column][at, run], abs=1e-9)
+            assert again[column][run].item() == pytest.approx(
+                curves.values[column][at, run], abs=1e-9
+            )
 
 
 def test_a_fleet_without_test_points_has_no_test_metrics():
     x, data, hidden = toy()
-    empty = PUData(data.p_train, data.u_train, data.p_val, data.u_val, data.test[:0], 0.4, 0.2, 0.25, "os")
+    empty = PUData(
+        data.p_train, data.u_train, data.p_val, data.u_val, data.test[:0], 0.4, 0.2, 0.25, "os"
+    )
     none = HiddenLabels(hidden.u_train, hidden.u_val, hidden.test[:0])
-    curves = Fleet([Row("nnpu", empty, none, 1)], FleetConfig(batch_size=16, steps=10, record_every=10), x).train()
+    curves = Fleet(
+        [Row("nnpu", empty, none, 1)], FleetConfig(batch_size=16, steps=10, record_every=10), x
+    ).train()
     assert not any(name.startswith("test_") for name in curves.values)
     assert np.isfinite(curves.values["val_pa"]).all()
 
@@ -115,7 +121,9 @@ def test_two_sample_data_and_the_ways_to_write_labels():
         np.testing.assert_array_equal(other.decision_function(A), decision)
         assert set(other.predict(A)) <= set(labels)
         assert other.classes_[1] == positive
-    named = quick(**made, positive_label="a").fit(A, np.where(s, "a", np.where(rng.random(400) < 0.1, "b", "c")))
+    named = quick(**made, positive_label="a").fit(
+        A, np.where(s, "a", np.where(rng.random(400) < 0.1, "b", "c"))
+    )
     np.testing.assert_array_equal(named.decision_function(A), decision)
     assert named.classes_.tolist() == ["c", "a"]
 
@@ -124,13 +132,17 @@ def test_estimated_prior():
     clf = quick(prior="estimate", steps=100).fit(X, y)
     assert y.mean() < clf.prior_ < 1
     assert abs(clf.prior_ - 0.5) < 0.2
-    all_labeled = quick(prior="estimate").fit(X, truth)  # every positive is labeled: the least possible prior
+    all_labeled = quick(prior="estimate").fit(
+        X, truth
+    )  # every positive is labeled: the least possible prior
     assert all_labeled.prior_ > truth.mean()
 
 
 def test_pipeline_grid_search_cross_validation_clone_and_pickle():
     pipe = make_pipeline(StandardScaler(), quick(standardize=False))
-    search = GridSearchCV(pipe, {"puclassifier__lr": [1e-3, 2e-2]}, scoring=proxy_accuracy, cv=2).fit(X, y)
+    search = GridSearchCV(
+        pipe, {"puclassifier__lr": [1e-3, 2e-2]}, scoring=proxy_accuracy, cv=2
+    ).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     found = cross_val_predict(quick(), X, y, cv=2, method="predict_proba")
     assert found.shape == (len(X), 2)
@@ -138,7 +150,9 @@ def test_pipeline_grid_search_cross_validation_clone_and_pickle():
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
     assert clone(clf).get_params() == clf.get_params()
-    np.testing.assert_array_equal(clone(clf).fit(X, y).decision_function(X), clf.decision_function(X))
+    np.testing.assert_array_equal(
+        clone(clf).fit(X, y).decision_function(X), clf.decision_function(X)
+    )
 
 
 def test_frames_keep_their_names():
@@ -159,7 +173,9 @@ def test_polars_frames():
 
 
 def _network(features):
-    return torch.nn.Sequential(torch.nn.Linear(features, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+    return torch.nn.Sequential(
+        torch.nn.Linear(features, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)
+    )
 
 
 def test_a_network_of_ones_own():
@@ -169,13 +185,17 @@ def test_a_network_of_ones_own():
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
     with pytest.raises(ValueError, match="LayerNorm"):
-        quick(network=lambda n: torch.nn.Sequential(torch.nn.Linear(n, 1), torch.nn.BatchNorm1d(1))).fit(X, y)
+        quick(
+            network=lambda n: torch.nn.Sequential(torch.nn.Linear(n, 1), torch.nn.BatchNorm1d(1))
+        ).fit(X, y)
     with pytest.raises(ValueError, match="one or two outputs"):
         quick(network=lambda n: torch.nn.Linear(n, 3)).fit(X, y)
 
 
 def test_random_state_decides():
-    first, second = (quick(random_state=np.random.RandomState(s)).fit(X, y).decision_function(X) for s in (0, 0))
+    first, second = (
+        quick(random_state=np.random.RandomState(s)).fit(X, y).decision_function(X) for s in (0, 0)
+    )
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, quick(random_state=1).fit(X, y).decision_function(X))
 
@@ -189,17 +209,25 @@ def test_last_checkpoint_and_proxy_auc():
 def test_threshold_of_the_best_proxy_accuracy():
     clf = quick(threshold="pa", validation_fraction=0.3, steps=10, lr=1e-3).fit(X, y)
     plain = quick(validation_fraction=0.3, steps=10, lr=1e-3).fit(X, y)
-    np.testing.assert_allclose(clf.decision_function(X), plain.decision_function(X) - clf.shift_, atol=1e-12)
+    np.testing.assert_allclose(
+        clf.decision_function(X), plain.decision_function(X) - clf.shift_, atol=1e-12
+    )
     assert proxy_accuracy(clf, X, y) >= proxy_accuracy(plain, X, y) - 0.05
 
 
 def test_thresholds_and_proxies_by_hand():
-    scores = PUScores(np.array([1.0, 2.0, 3.0, -1.0]), np.array([2.5, -2.0, -3.0, -4.0, 0.5, -0.5]), 0.4, False)
+    scores = PUScores(
+        np.array([1.0, 2.0, 3.0, -1.0]), np.array([2.5, -2.0, -3.0, -4.0, 0.5, -0.5]), 0.4, False
+    )
 
     def pa(cut):
-        return criterion_value("pa", scores.p - cut, scores.u - cut, scores.prior, scores.one_sample)
+        return criterion_value(
+            "pa", scores.p - cut, scores.u - cut, scores.prior, scores.one_sample
+        )
 
-    assert pa(fit_threshold(scores)) == pytest.approx(max(pa(cut) for cut in np.linspace(-5, 4, 1000)))
+    assert pa(fit_threshold(scores)) == pytest.approx(
+        max(pa(cut) for cut in np.linspace(-5, 4, 1000))
+    )
     assert proxy_auc_of(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == pytest.approx(7 / 8)
 
 
@@ -228,25 +256,34 @@ def test_sensitivity_to_the_prior():
     assert report[0]["changed"] == 0
     assert report[1]["positive"] <= report[2]["positive"]
     assert all(np.isfinite(list(row.values())).all() for row in report)
-    assert clf.sensitivity(X, y, shifts=(-0.45,))[1]["prior"] > y.mean()  # what the data do not allow is moved
+    assert (
+        clf.sensitivity(X, y, shifts=(-0.45,))[1]["prior"] > y.mean()
+    )  # what the data do not allow is moved
 
 
 def test_labels_in_words():
     labels = read_labels([3, 1, 1, 2], positive_label=3)
     assert labels.positive.tolist() == [True, False, False, False]
     assert labels.classes.tolist() == [1, 3]
-    words = read_labels(["positive", "unlabeled", "negative", "unlabeled"])  # the alphabet's last is not positive
+    words = read_labels(
+        ["positive", "unlabeled", "negative", "unlabeled"]
+    )  # the alphabet's last is not positive
     assert words.positive.tolist() == [True, False, False, False]
     assert words.negative.tolist() == [False, False, True, False]
     assert words.classes.tolist() == ["negative", "positive"]
     numbers = read_labels([1, 0, -1, 0])
     assert numbers.positive.tolist() == words.positive.tolist()
     assert numbers.unlabeled.tolist() == words.unlabeled.tolist()
-    with pytest.raises(ValueError, match="name the value that marks labeled positives with positive_label"):
+    with pytest.raises(
+        ValueError, match="name the value that marks labeled positives with positive_label"
+    ):
         read_labels(["fraud", "unknown"])
 
 
 def test_importing_puarena_imports_neither_torch_nor_sklearn():
     code = "import sys, puarena, puarena.cli; print([m for m in ('torch', 'sklearn', 'pandas') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-    assert PUClassifier.__module__ == "puarena.practice.estimator"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
+    assert PUClassifier.__module__ == "puarena.estimators.estimator"

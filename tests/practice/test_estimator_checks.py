@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 from practice_tables import EXPECTED, quick, table
 from puarena import PUClassifier, PUSearch, algorithms
-from puarena.practice import network_fit
+from puarena.estimators import network_fit
 
 X, y, _ = table(200)
 
@@ -23,18 +23,28 @@ FIVE = ["nnpu", "upu", "vpu", "dist-pu", "count-loss"]
 
 @pytest.mark.parametrize(
     "clf",
-    [PUClassifier(name, prior=0.1, setting="two-sample", steps=30, batch_size=16, lr=0.02, members=1) for name in FIVE]
+    [
+        PUClassifier(
+            name, prior=0.1, setting="two-sample", steps=30, batch_size=16, lr=0.02, members=1
+        )
+        for name in FIVE
+    ]
     + [PUClassifier(steps=30, batch_size=16, lr=0.02, members=1)]
     + [
         PUSearch(
-            PUClassifier(prior=0.1, setting="two-sample", steps=20, batch_size=16, lr=0.02, random_state=0), n_iter=2
+            PUClassifier(
+                prior=0.1, setting="two-sample", steps=20, batch_size=16, lr=0.02, random_state=0
+            ),
+            n_iter=2,
         )
     ],
     ids=[*FIVE, "defaults with an estimated prior", "PUSearch"],
 )
 def test_scikit_learn_checks(clf, monkeypatch):
     quickly = "puarena.priors.sample.default_estimator"  # what tells P from U to estimate the prior
-    monkeypatch.setattr(quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3, random_state=0))
+    monkeypatch.setattr(
+        quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3, random_state=0)
+    )
     monkeypatch.setitem(network_fit.SHORT, "steps", 10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -44,11 +54,17 @@ def test_scikit_learn_checks(clf, monkeypatch):
     assert sum(r["status"] == "passed" for r in results) > 50
 
 
-NAMES = [n for n in algorithms.names("puarena") if "@" not in n and not algorithms.get(n).supervised]
-STEPS = int(os.environ.get("PUARENA_CHECK_STEPS", "0"))  # 2000, the default, takes a minute and a half for each
+NAMES = [
+    n for n in algorithms.names("puarena") if "@" not in n and not algorithms.get(n).supervised
+]
+STEPS = int(
+    os.environ.get("PUARENA_CHECK_STEPS", "0")
+)  # 2000, the default, takes a minute and a half for each
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not algorithms.get(n).calibrated])  # used in their place
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if not algorithms.get(n).calibrated]
+)  # used in their place
 def test_every_registered_algorithm_learns_what_scikit_learn_asks(name):
     """Of all checks the one that asks for learning; with ``PUARENA_CHECK_STEPS`` all, at as many steps."""
     clf = PUClassifier(name, steps=STEPS or 200)
@@ -58,7 +74,9 @@ def test_every_registered_algorithm_learns_what_scikit_learn_asks(name):
             check_estimator(clf, on_skip=None, expected_failed_checks=EXPECTED)
             return
         checks = estimator_checks_generator(clf)
-        (learns,) = (c for _, c in checks if c.func.__name__ == "check_classifiers_train" and not c.keywords)
+        (learns,) = (
+            c for _, c in checks if c.func.__name__ == "check_classifiers_train" and not c.keywords
+        )
         learns(clf)
 
 
@@ -97,11 +115,17 @@ def test_sparse_input_is_refused():
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"prior": 0.0}, r"'prior' parameter of PUClassifier must be a float in the range \(0.0, 1.0\)"),
+        (
+            {"prior": 0.0},
+            r"'prior' parameter of PUClassifier must be a float in the range \(0.0, 1.0\)",
+        ),
         ({"prior": 1.2}, "'prior' parameter of PUClassifier"),
         ({"prior": "guess"}, "neither a number nor 'estimate'"),
         ({"prior": "estimate:bbee"}, "bbe"),
-        ({"prior": 0.1}, r"prior=0.1 contradicts setting='one-sample': 0\.2\d* of the rows are labeled"),
+        (
+            {"prior": 0.1},
+            r"prior=0.1 contradicts setting='one-sample': 0\.2\d* of the rows are labeled",
+        ),
         ({"setting": "oss"}, "'setting' parameter of PUClassifier must be a str among"),
         ({"selection": "oa"}, "'selection' parameter"),
         ({"steps": 0}, "'steps' parameter"),
@@ -130,7 +154,9 @@ def test_before_fit_and_with_another_number_of_features():
     with pytest.raises(NotFittedError):
         quick().sensitivity(X, y)
     clf = quick().fit(X, y)
-    with pytest.raises(ValueError, match="X has 2 features, but PUClassifier is expecting 3 features"):
+    with pytest.raises(
+        ValueError, match="X has 2 features, but PUClassifier is expecting 3 features"
+    ):
         clf.predict(X[:, :2])
 
 

@@ -32,8 +32,8 @@ from sklearn.preprocessing import (
 
 from practice_tables import quick, table
 from puarena import PUClassifier, PUScorer, PUSearch, UserError, load_model, save_model
-from puarena.practice import choosing, learners
-from puarena.practice.network_fit import SettingWarning
+from puarena.estimators import choosing, learners
+from puarena.estimators.network_fit import SettingWarning
 
 X, y, truth = table(1200, prior=0.4, labeled=0.5, seed=1)
 SGD = SGDClassifier(loss="log_loss", random_state=0)
@@ -65,7 +65,9 @@ def test_batches_after_a_fit_in_frames_and_sparse():
     words = np.where(y, "positive", "unlabeled")
     clf = PUClassifier(SGD, prior=0.4, random_state=0).fit(frame[:600], words[:600])
     first = clf.predict_proba(frame)
-    clf.partial_fit(frame[600:].assign(town="C"), words[600:], sample_weight=np.ones(600))  # an unseen value
+    clf.partial_fit(
+        frame[600:].assign(town="C"), words[600:], sample_weight=np.ones(600)
+    )  # an unseen value
     assert not np.array_equal(first, clf.predict_proba(frame))
     assert set(clf.predict(frame)) == {"positive", "unlabeled"}
     with pytest.raises(ValueError, match="y has the value 'maybe', which no earlier batch has"):
@@ -107,7 +109,10 @@ def test_notebooks_show_prior_and_learner():
     clf = PUClassifier(LogisticRegression(), prior=0.4)
     assert "prior 0.4" not in clf._repr_mimebundle_()["text/html"]
     clf.fit(X, y)
-    for html in (clf._repr_html_(), clf._repr_mimebundle_()["text/html"]):  # a notebook asks for the second
+    for html in (
+        clf._repr_html_(),
+        clf._repr_mimebundle_()["text/html"],
+    ):  # a notebook asks for the second
         assert "prior 0.400 (0.400 to 0.400); learner: logisticregression" in html
     search = PUSearch(quick(prior=0.4, steps=20), n_iter=2, random_state=0).fit(X, y)
     assert "Chosen by PA; prior 0.400" in search._repr_mimebundle_()["text/html"]
@@ -149,7 +154,9 @@ def test_a_search_with_few_labels_is_calibrated_on_held_out_rows():
     assert abs(search.predict_proba(X)[:, 1].mean() - 0.4) < 0.1
     same = PUClassifier(**search.best_estimator_.get_params()).fit(X, few)
     np.testing.assert_array_equal(same.predict_proba(X), search.predict_proba(X))
-    assert hasattr(PUSearch(quick(prior=0.4), n_iter=2).fit(X, few).best_estimator_, "model_")  # members=1
+    assert hasattr(
+        PUSearch(quick(prior=0.4), n_iter=2).fit(X, few).best_estimator_, "model_"
+    )  # members=1
 
 
 def test_a_search_takes_weights_and_only_networks():
@@ -167,9 +174,13 @@ def test_metadata_is_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         clf = PUClassifier(LogisticRegression(), prior=0.4, random_state=0)
         grid = {"threshold": ["model", "pa"]}
-        asked = GridSearchCV(clf.set_fit_request(sample_weight=True), grid, scoring=PUScorer("f1"), cv=2)
+        asked = GridSearchCV(
+            clf.set_fit_request(sample_weight=True), grid, scoring=PUScorer("f1"), cv=2
+        )
         asked.fit(X, y, sample_weight=weight)
-        plain = GridSearchCV(PUClassifier(**clf.get_params(deep=False)), grid, scoring=PUScorer("f1"), cv=2).fit(X, y)
+        plain = GridSearchCV(
+            PUClassifier(**clf.get_params(deep=False)), grid, scoring=PUScorer("f1"), cv=2
+        ).fit(X, y)
         assert not np.array_equal(asked.decision_function(X), plain.decision_function(X))
         search = PUSearch(quick(steps=10), n_iter=1).set_fit_request(sample_weight=True)
         inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), search)
@@ -183,11 +194,23 @@ def test_known_negatives_count_in_scores_of_one_sample():
     marks = (label & (rng.random(60_000) < 0.3)).astype(int) - (~label & (rng.random(60_000) < 0.5))
     clf = LogisticRegression().fit(score[:, None], label.astype(int) * 2 - 1)
     value = PUScorer("precision", prior=0.3, setting="one-sample")(clf, score[:, None], marks)
-    assert value == pytest.approx(precision_score(label, clf.predict(score[:, None]) == 1), abs=0.02)
+    assert value == pytest.approx(
+        precision_score(label, clf.predict(score[:, None]) == 1), abs=0.02
+    )
 
 
-STEPS = [StandardScaler(), MinMaxScaler((0, 2)), MaxAbsScaler(), RobustScaler(), Normalizer(), PCA(2), SimpleImputer(),
-         QuantileTransformer(n_quantiles=20, random_state=0), VarianceThreshold(), "passthrough"]  # fmt: skip
+STEPS = [
+    StandardScaler(),
+    MinMaxScaler((0, 2)),
+    MaxAbsScaler(),
+    RobustScaler(),
+    Normalizer(),
+    PCA(2),
+    SimpleImputer(),
+    QuantileTransformer(n_quantiles=20, random_state=0),
+    VarianceThreshold(),
+    "passthrough",
+]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
@@ -202,19 +225,28 @@ def test_a_pipeline_is_kept_without_pickle(step, tmp_path):
 
 
 def test_steps_that_cannot_be_kept(tmp_path):
-    search = PUSearch(make_pipeline(PolynomialFeatures(), quick(prior=0.4, steps=20)), n_iter=1).fit(X, y)
+    search = PUSearch(
+        make_pipeline(PolynomialFeatures(), quick(prior=0.4, steps=20)), n_iter=1
+    ).fit(X, y)
     with pytest.raises(UserError, match=r"\(PolynomialFeatures\) cannot be written without pickle"):
         search.save(tmp_path / "a")
     filled = make_pipeline(SimpleImputer(add_indicator=True), quick(prior=0.4, steps=20)).fit(X, y)
     with pytest.raises(UserError, match="MissingIndicator"):
         save_model(filled, tmp_path / "a")
     assert not (tmp_path / "a").exists()
-    folder = save_model(make_pipeline(StandardScaler(), quick(prior=0.4, steps=20)).fit(X, y), tmp_path / "b")
+    folder = save_model(
+        make_pipeline(StandardScaler(), quick(prior=0.4, steps=20)).fit(X, y), tmp_path / "b"
+    )
     about = json.loads((folder / "model.json").read_text())
     assert about["format_version"] == 3
-    for change, words in ({"kind": "Popen"}, "is a Popen"), ({"values": {"__class__": 1}}, "attributes that are none"):
+    for change, words in (
+        ({"kind": "Popen"}, "is a Popen"),
+        ({"values": {"__class__": 1}}, "attributes that are none"),
+    ):
         first, last = about["steps"]
-        (folder / "model.json").write_text(json.dumps({**about, "steps": [{**first, **change}, last]}))
+        (folder / "model.json").write_text(
+            json.dumps({**about, "steps": [{**first, **change}, last]})
+        )
         with pytest.raises(UserError, match=words):
             load_model(folder)
 
@@ -231,7 +263,11 @@ def test_trees_walk_as_their_nodes_are_written():
             node = start
             while forest.left[node] >= 0:
                 value = row[forest.feature[node]]
-                left = forest.missing_left[node] if np.isnan(value) else value <= forest.threshold[node]
+                left = (
+                    forest.missing_left[node]
+                    if np.isnan(value)
+                    else value <= forest.threshold[node]
+                )
                 node = forest.left[node] if left else forest.right[node]
             slow[at] += forest.value[node]
     chance = (slow + 0.5) / (len(forest.start) + 1)

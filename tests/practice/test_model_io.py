@@ -19,9 +19,16 @@ X, y, truth = table(200)
 
 @pytest.mark.parametrize(
     "algorithm, more",
-    [("nnpu", {}), ("vpu", {}), ("p3mix-e", {}), ("pan", {}), ("vpu", {"members": 3}), ("auto", {}),
-     ("auto", {"threshold": "pa"})],
-)  # fmt: skip
+    [
+        ("nnpu", {}),
+        ("vpu", {}),
+        ("p3mix-e", {}),
+        ("pan", {}),
+        ("vpu", {"members": 3}),
+        ("auto", {}),
+        ("auto", {"threshold": "pa"}),
+    ],
+)
 def test_a_loaded_model_predicts_the_same(algorithm, more, tmp_path):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame.loc[::7, "b"] = np.nan
@@ -32,8 +39,18 @@ def test_a_loaded_model_predicts_the_same(algorithm, more, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(frame), clf.predict_proba(frame))
     np.testing.assert_array_equal(again.predict(frame), clf.predict(frame))
     assert again.get_params() == clf.get_params()
-    for name in ("prior_", "prior_interval_", "threshold_", "best_step_", "best_score_", "curve_", "algorithm_",
-                 "learner_", "report_", "n_features_in_"):  # fmt: skip
+    for name in (
+        "prior_",
+        "prior_interval_",
+        "threshold_",
+        "best_step_",
+        "best_score_",
+        "curve_",
+        "algorithm_",
+        "learner_",
+        "report_",
+        "n_features_in_",
+    ):
         assert getattr(again, name, None) == getattr(clf, name, None), name
     assert again.feature_names_in_.tolist() == ["a", "b", "c"]
 
@@ -92,7 +109,9 @@ def test_foreign_and_broken_files(saved, tmp_path):
     (tmp_path / "model.json").write_text("{")
     with pytest.raises(UserError, match="it has no weights"):
         load_model(tmp_path)
-    (tmp_path / "weights.safetensors").write_bytes((saved / "weights.safetensors").read_bytes()[:-9])
+    (tmp_path / "weights.safetensors").write_bytes(
+        (saved / "weights.safetensors").read_bytes()[:-9]
+    )
     with pytest.raises(UserError, match="is not JSON"):
         load_model(tmp_path)
     (tmp_path / "model.json").write_text((saved / "model.json").read_text())
@@ -115,10 +134,19 @@ def csv(tmp_path):
 
 def test_fit_and_predict_from_the_shell(csv, tmp_path):
     model = tmp_path / "model"
-    done = _run("fit", csv, "--label", "s", "--drop", "id", "--prior", 0.5, "--steps", 60, "--out", model)
+    done = _run(
+        "fit", csv, "--label", "s", "--drop", "id", "--prior", 0.5, "--steps", 60, "--out", model
+    )
     assert done.exit_code == 0, done.output
-    assert f"{int(y.sum())} labeled and {int((~y).sum())} unlabeled rows, 3 features, prior 0.500" in done.output
-    assert [line.split()[0].strip("*") for line in done.output.splitlines()[:3]] == ["linear", "trees", "network"]
+    assert (
+        f"{int(y.sum())} labeled and {int((~y).sum())} unlabeled rows, 3 features, prior 0.500"
+        in done.output
+    )
+    assert [line.split()[0].strip("*") for line in done.output.splitlines()[:3]] == [
+        "linear",
+        "trees",
+        "network",
+    ]
     new = pd.read_csv(csv)[["c", "id", "a", "b"]]  # another order, other columns
     new.to_csv(tmp_path / "new.csv", index=False)
     for out in (tmp_path / "scores.csv", tmp_path / "scores.parquet"):
@@ -137,7 +165,20 @@ def test_fit_and_predict_from_the_shell(csv, tmp_path):
 
 
 def test_search_and_estimated_prior_from_the_shell(csv, tmp_path):
-    words = ("fit", csv, "--label", "s", "--features", "a,b,c", "--steps", 30, "--search", 3, "--out", tmp_path / "m")
+    words = (
+        "fit",
+        csv,
+        "--label",
+        "s",
+        "--features",
+        "a,b,c",
+        "--steps",
+        30,
+        "--search",
+        3,
+        "--out",
+        tmp_path / "m",
+    )
     done = _run(*words)
     assert done.exit_code == 0, done.output
     assert "estimated prior" in done.output
@@ -171,7 +212,10 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
         (("--label", "s", "--prior", "1.5"), "'prior' parameter"),
         (("--label", "s", "--prior", "0.01"), "contradicts setting='one-sample'"),
         (("--label", "s", "--prior", "maybe"), "neither a number nor 'estimate'"),
-        (("--label", "s", "--prior", "0.5", "--algorithm", "npu"), "unknown algorithm 'npu'; did you mean 'nnpu'"),
+        (
+            ("--label", "s", "--prior", "0.5", "--algorithm", "npu"),
+            "unknown algorithm 'npu'; did you mean 'nnpu'",
+        ),
         (("--label", "id"), "say which one marks labeled positives with --positive"),
         (("--label", "s", "--positive", "7", "--prior", "0.5"), "--positive is '7', and column"),
         (("--label", "s", "--features", "a,x"), "there is no column 'x'"),
@@ -194,19 +238,33 @@ def test_bad_files(csv, saved, tmp_path):
     assert "does not exist" in error("fit", "none.csv", "--label", "s", "--out", "m")
     (tmp_path / "t.txt").write_text("a")
     assert "neither a .csv nor a .parquet" in error("fit", "t.txt", "--label", "s", "--out", "m")
-    (tmp_path / "dates.csv").write_text("a,s\n2020-01-02,1\n2020-01-03,1\n2021-03-04,0\n2021-03-05,0\n")
+    (tmp_path / "dates.csv").write_text(
+        "a,s\n2020-01-02,1\n2020-01-03,1\n2021-03-04,0\n2021-03-05,0\n"
+    )
     assert "column 'a' holds dates" in error("fit", "dates.csv", "--label", "s", "--out", "m")
     assert "neither a .csv nor a .parquet" in error("priors", "estimate", "t.txt", "--label", "s")
     assert "is not a saved model" in error("predict", "nothing", csv, "--out", "o.csv")
     assert "neither a .csv nor a .parquet" in error("predict", saved, csv, "--out", "o.txt")
-    assert "5 features, but PUClassifier is expecting 3" in error("predict", saved, csv, "--out", "o.csv")
+    assert "5 features, but PUClassifier is expecting 3" in error(
+        "predict", saved, csv, "--out", "o.csv"
+    )
 
 
 def test_known_negatives_by_their_numbers_and_words_that_anybody_understands(csv, tmp_path):
     frame = pd.read_csv(csv)
     frame["s"] = frame["s"].where(truth | (frame.index % 3 > 0), -1)
     frame.to_csv(tmp_path / "marks.csv", index=False)
-    done = _run("fit", tmp_path / "marks.csv", "--label", "s", "--drop", "id", "--out", tmp_path / "m", "--verbose")
+    done = _run(
+        "fit",
+        tmp_path / "marks.csv",
+        "--label",
+        "s",
+        "--drop",
+        "id",
+        "--out",
+        tmp_path / "m",
+        "--verbose",
+    )
     assert done.exit_code == 0, done.output
     assert f"{int((frame['s'] == 0).sum())} unlabeled rows" in done.stdout
     assert "of all rows are positive" in done.stdout
@@ -215,7 +273,10 @@ def test_known_negatives_by_their_numbers_and_words_that_anybody_understands(csv
     classic = _run("fit", csv, "--label", "s", "--out", tmp_path / "c", "--algorithm", "bagging-pu")
     assert classic.exit_code == 2
     assert "cannot be kept without pickle; use --algorithm auto" in classic.output
-    assert "of positives in all rows" in _run("priors", "estimate", csv, "--label", "s", "--drop", "id").stdout
+    assert (
+        "of positives in all rows"
+        in _run("priors", "estimate", csv, "--label", "s", "--drop", "id").stdout
+    )
     frame.to_csv(tmp_path / "comma.csv", index=False, sep=";", decimal=",")
     refused = _run("fit", tmp_path / "comma.csv", "--label", "s", "--out", tmp_path / "c")
     assert "separated by semicolons, not by commas; save it with commas" in refused.output

@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from practice_tables import EXPECTED, table
-from puarena import PUClassifier, PUSearch, UserError, catalogue, load_model
-from puarena.data.encoding import TableEncoder, TableWarning
-from puarena.practice import network_fit
-from puarena.practice.portfolio import summary
+from puarena import PUClassifier, PUSearch, UserError, catalog, load_model
+from puarena.datasets.encoding import TableEncoder, TableWarning
+from puarena.estimators import network_fit
+from puarena.estimators.portfolio import summary
 from puarena.priors import PriorWarning
 
 X, y, truth = table(600, prior=0.4, labeled=0.4, seed=1)
@@ -38,8 +38,12 @@ def mixed(n=400, seed=0):
     frame = pd.DataFrame(
         {
             "amount": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n) + 2 * truth),
-            "city": np.where(rng.random(n) < 0.1, None, np.where(rng.random(n) < 0.8, truth, ~truth)),
-            "size": pd.Categorical(np.where(truth, rng.choice(["s", "m"], n), rng.choice(["m", "l"], n))),
+            "city": np.where(
+                rng.random(n) < 0.1, None, np.where(rng.random(n) < 0.8, truth, ~truth)
+            ),
+            "size": pd.Categorical(
+                np.where(truth, rng.choice(["s", "m"], n), rng.choice(["m", "l"], n))
+            ),
             "member": rng.random(n) < 0.3 + 0.3 * truth,
             "row": [f"name {at}" for at in range(n)],
         }
@@ -63,7 +67,9 @@ def test_the_portfolio_says_what_it_tried_and_why(capsys):
     assert len(shown.splitlines()) == 4
     assert "PUClassifier: linear: PA " in capsys.readouterr().out
     assert f"learner: {clf.learner_}" in clf._repr_html_()
-    np.testing.assert_array_equal(clf.predict(X), PUClassifier(prior=0.4, random_state=0).fit(X, y).predict(X))
+    np.testing.assert_array_equal(
+        clf.predict(X), PUClassifier(prior=0.4, random_state=0).fit(X, y).predict(X)
+    )
 
 
 def test_an_estimated_prior_comes_with_an_interval_and_doubts():
@@ -73,11 +79,13 @@ def test_an_estimated_prior_comes_with_an_interval_and_doubts():
     assert low < clf.prior_ < high
     few = np.flatnonzero(y)[:12]
     with pytest.warns(PriorWarning, match="rests on 12 labeled positives"):
-        clf = PUClassifier(LogisticRegression(), random_state=0).fit(X, np.isin(np.arange(len(X)), few))
+        clf = PUClassifier(LogisticRegression(), random_state=0).fit(
+            X, np.isin(np.arange(len(X)), few)
+        )
     assert clf.prior_interval_[1] - clf.prior_interval_[0] > high - low
 
 
-@pytest.mark.parametrize("name", catalogue.names("classic"))
+@pytest.mark.parametrize("name", catalog.names("classic"))
 def test_every_classic_works_through_the_classifier(name):
     base = LogisticRegression() if name == "bagging-pu" else None
     clf = PUClassifier(name, prior=0.4, base=base, random_state=0).fit(X, y)
@@ -126,7 +134,9 @@ def test_polars_gives_what_pandas_gives():
     np.testing.assert_array_equal(encoder.dense(frame), TableEncoder().fit(same).dense(same))
     np.testing.assert_array_equal(encoder.tree(frame), encoder.tree(same))
     params = {"prior": 0.4, "random_state": 0}
-    ours, theirs = (PUClassifier(LogisticRegression(), **params).fit(f, labeled) for f in (frame, same))
+    ours, theirs = (
+        PUClassifier(LogisticRegression(), **params).fit(f, labeled) for f in (frame, same)
+    )
     np.testing.assert_array_equal(ours.predict(frame), theirs.predict(same))
 
 
@@ -153,10 +163,16 @@ def test_known_negatives_and_weights():
     assert clf.classes_.tolist() == [-1, 1]
     assert clf.score(X, np.where(truth, 1, -1)) > 0.88
     words = np.array(["negative", "unlabeled", "positive"])[marks + 1]
-    assert set(PUClassifier("biased-lr", prior=0.4).fit(X, words).predict(X)) == {"negative", "positive"}
+    assert set(PUClassifier("biased-lr", prior=0.4).fit(X, words).predict(X)) == {
+        "negative",
+        "positive",
+    }
     heavy = np.where(X[:, 0] > X[:, 0].mean(), 1.0, 0.0)  # half of the rows count
     for algorithm in (LogisticRegression(), "auto"):
-        one, two = (PUClassifier(algorithm, prior=0.4, random_state=0).fit(X, y, w) for w in (heavy, np.ones(len(X))))
+        one, two = (
+            PUClassifier(algorithm, prior=0.4, random_state=0).fit(X, y, w)
+            for w in (heavy, np.ones(len(X)))
+        )
         assert not np.allclose(one.decision_function(X), two.decision_function(X))
     with pytest.raises(ValueError, match="leaves only one class"):
         PUClassifier(prior=0.4).fit(X, y, sample_weight=(~y).astype(float))
@@ -170,7 +186,9 @@ def test_a_part_of_many_rows_is_enough():
 
 
 def test_a_two_sample_method_on_one_sample_data_warns():
-    with pytest.warns(network_fit.SettingWarning, match="made for two samples and has no calibrated form"):
+    with pytest.warns(
+        network_fit.SettingWarning, match="made for two samples and has no calibrated form"
+    ):
         PUClassifier("pubn")._registered()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -191,15 +209,21 @@ def test_a_search_over_a_pipeline(tmp_path):
     search = PUSearch(make_pipeline(StandardScaler(), base), n_iter=2, random_state=0).fit(X, y)
     assert search.prior_ == 0.4
     assert search.score(X, truth) > 0.8
-    np.testing.assert_array_equal(load_model(search.save(tmp_path / "whole")).predict(X), search.predict(X))
+    np.testing.assert_array_equal(
+        load_model(search.save(tmp_path / "whole")).predict(X), search.predict(X)
+    )
     alone = PUSearch(base, n_iter=2, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(load_model(alone.save(tmp_path / "alone")).predict(X), alone.predict(X))
+    np.testing.assert_array_equal(
+        load_model(alone.save(tmp_path / "alone")).predict(X), alone.predict(X)
+    )
     with pytest.raises(ValueError, match="needs a PUClassifier"):
         PUSearch(LogisticRegression()).fit(X, y)
 
 
 def test_text_labels_need_a_name():
-    with pytest.raises(ValueError, match="name the value that marks labeled positives with positive_label"):
+    with pytest.raises(
+        ValueError, match="name the value that marks labeled positives with positive_label"
+    ):
         PUClassifier().fit(X, np.where(y, "fraud", "unknown"))
     clf = PUClassifier(LogisticRegression(), prior=0.4).fit(X, np.where(y, "positive", "unlabeled"))
     assert (clf.predict(X) == "positive").mean() < 0.6

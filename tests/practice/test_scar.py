@@ -1,4 +1,4 @@
-"""The test of labelling at random."""
+"""The test of labeling at random."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scipy.special import expit
 from typer.testing import CliRunner
 
 from puarena.cli import app
-from puarena.practice import scar_test
-from puarena.practice.scar import divergence, warning
+from puarena.estimators import scar_test
+from puarena.estimators.scar import divergence, warning
 
 
 def table(slope, n=1500, seed=0):
@@ -24,7 +24,10 @@ def table(slope, n=1500, seed=0):
 
 
 def test_labels_at_random_are_not_rejected_and_biased_ones_are():
-    fair = [scar_test(*table(0.0, seed=seed), label_frequency=0.4, n_draws=60).rejected for seed in range(6)]
+    fair = [
+        scar_test(*table(0.0, seed=seed), label_frequency=0.4, n_draws=60).rejected
+        for seed in range(6)
+    ]
     assert sum(fair) <= 1
     answer = scar_test(*table(2.5), label_frequency=0.45, n_draws=60)
     assert answer.rejected
@@ -62,7 +65,11 @@ def test_divergence_is_the_gaussian_one():
     [
         (np.zeros(20), {}, "0 of 20 rows are labeled"),
         (np.ones(20), {}, "20 of 20 rows are labeled"),
-        (np.arange(20) < 8, {"label_frequency": 1.5}, "label_frequency must lie above 0 and be at most 1, and 1.5"),
+        (
+            np.arange(20) < 8,
+            {"label_frequency": 1.5},
+            "label_frequency must lie above 0 and be at most 1, and 1.5",
+        ),
     ],
 )
 def test_wrong_input(labels, options, words):
@@ -74,11 +81,22 @@ def test_wrong_input(labels, options, words):
 def test_fit_warns_where_labels_are_biased(slope, warned, tmp_path):
     X, labeled = table(slope, seed=1)
     X.assign(label=labeled.astype(int)).to_csv(tmp_path / "table.csv", index=False)
-    options = ["--label", "label", "--out", str(tmp_path / "model"), "--prior", "0.4", "--steps", "50"]
+    options = [
+        "--label",
+        "label",
+        "--out",
+        str(tmp_path / "model"),
+        "--prior",
+        "0.4",
+        "--steps",
+        "50",
+    ]
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "table.csv"), *options])
     assert result.exit_code == 0
     assert ("warning: labels do not look given at random" in result.stderr) == warned
-    two = CliRunner().invoke(app, ["fit", str(tmp_path / "table.csv"), *options, "--setting", "two-sample"])
+    two = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "table.csv"), *options, "--setting", "two-sample"]
+    )
     assert "given at random" not in two.stderr
 
 
@@ -92,7 +110,16 @@ def test_tables_with_text_and_gaps_are_tested_too(tmp_path):
     town = X.assign(town=np.where(labeled, "A", "B"))  # a column that says who was labeled
     assert any(name.startswith("town = ") for name in scar_test(town, labeled, 0.45, 60).features)
     X.assign(s=labeled.astype(int)).head(300).to_csv(tmp_path / "t.csv", index=False)
-    options = ["--label", "s", "--out", str(tmp_path / "model"), "--algorithm", "nnpu", "--steps", "20"]
+    options = [
+        "--label",
+        "s",
+        "--out",
+        str(tmp_path / "model"),
+        "--algorithm",
+        "nnpu",
+        "--steps",
+        "20",
+    ]
     done = CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options])
     assert done.exit_code == 0, done.output
 
@@ -107,4 +134,6 @@ def test_overlapping_classes_are_less_often_a_false_alarm_and_the_words_say_so()
         alarms.append(warning(x, labeled, "one-sample", 0.3))
         everything.append(scar_test(x, labeled, 0.3, n_draws=60).rejected)
     assert sum(map(bool, alarms)) < sum(everything)
-    assert all(text.endswith("also said of labels that were given at random") for text in alarms if text)
+    assert all(
+        text.endswith("also said of labels that were given at random") for text in alarms if text
+    )

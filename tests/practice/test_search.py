@@ -48,11 +48,17 @@ def test_a_search_is_a_few_fleets_and_its_winner_is_fitted(capsys):
 def test_the_winner_is_what_a_fit_with_its_parameters_gives():
     search = PUSearch(quick(), n_iter=3, random_state=1).fit(X, y)
     alone = clone(search.best_estimator_).fit(X, y)
-    np.testing.assert_allclose(search.decision_function(X), alone.decision_function(X), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        search.decision_function(X), alone.decision_function(X), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_spaces_of_ones_own_and_several_algorithms():
-    space = {"lr": scipy.stats.loguniform(1e-3, 1e-1), "batch_size": [16, 32], "beta": LogUniform(-3, -1)}
+    space = {
+        "lr": scipy.stats.loguniform(1e-3, 1e-1),
+        "batch_size": [16, 32],
+        "beta": LogUniform(-3, -1),
+    }
     search = PUSearch(quick(), n_iter=4, space=space, criterion="pauc", random_state=0).fit(X, y)
     for row in search.results_[1:]:
         assert 1e-3 <= row["params"]["lr"] <= 1e-1
@@ -74,7 +80,9 @@ def test_a_diverged_configuration_does_not_win():
 
 
 def test_bad_searches():
-    with pytest.raises(ValueError, match="space has no parameter 'betta' of nnpu; did you mean 'beta'"):
+    with pytest.raises(
+        ValueError, match="space has no parameter 'betta' of nnpu; did you mean 'beta'"
+    ):
         PUSearch(quick(), space={"betta": [1]}).fit(X, y)
     with pytest.raises(ValueError, match="'n_iter' parameter of PUSearch"):
         PUSearch(quick(), n_iter=0).fit(X, y)
@@ -98,17 +106,23 @@ def test_proxy_accuracy_is_accuracy_and_prior():
 
 def test_scorers_in_scikit_learn():
     score = partial(proxy_accuracy, prior=0.5, setting="one-sample")
-    search = GridSearchCV(LogisticRegression(class_weight="balanced"), {"C": [1e-4, 1.0]}, scoring=score).fit(X, y)
+    search = GridSearchCV(
+        LogisticRegression(class_weight="balanced"), {"C": [1e-4, 1.0]}, scoring=score
+    ).fit(X, y)
     assert np.isfinite(search.best_score_)
     splitter = PUStratifiedKFold(3, random_state=0)
     assert (cross_val_score(quick(), X, y, scoring=proxy_auc, cv=splitter) > 0.5).all()
-    with pytest.raises(ValueError, match="pa needs the prior, and LogisticRegression has no 'prior_'"):
+    with pytest.raises(
+        ValueError, match="pa needs the prior, and LogisticRegression has no 'prior_'"
+    ):
         proxy_accuracy(LogisticRegression().fit(X, y), X, y, setting="one-sample")
     with pytest.raises(ValueError, match="unknown setting"):
         score(LogisticRegression().fit(X, y), X, y, setting="three")
 
 
-@pytest.mark.parametrize("splitter", [PUStratifiedKFold(4, random_state=0), PUShuffleSplit(4, random_state=0)])
+@pytest.mark.parametrize(
+    "splitter", [PUStratifiedKFold(4, random_state=0), PUShuffleSplit(4, random_state=0)]
+)
 @pytest.mark.parametrize("labels", [y.astype(int), 2 * y.astype(int) - 1, y])
 def test_splitters_keep_the_proportions(splitter, labels):
     seen = []
@@ -125,7 +139,9 @@ def test_splitters_with_a_named_label_and_with_too_few_rows():
     labels = np.where(y, "p", np.where(truth, "a", "b"))
     for _, test in PUStratifiedKFold(3, random_state=0, positive_label="p").split(X, labels):
         assert y[test].mean() == pytest.approx(y.mean(), abs=0.02)
-    with pytest.raises(ValueError, match="n_splits=5 cannot be greater than the number of labeled rows, 3"):
+    with pytest.raises(
+        ValueError, match="n_splits=5 cannot be greater than the number of labeled rows, 3"
+    ):
         next(PUStratifiedKFold(5).split(np.zeros((20, 1)), np.arange(20) < 3))
     with pytest.raises(ValueError, match="y is needed"):
         next(PUStratifiedKFold(5).split(X))

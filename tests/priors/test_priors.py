@@ -57,7 +57,9 @@ def test_known_priors(method, setting, prior):
 
 def test_one_sample_means_the_prior_of_the_whole():
     x, y = mixture("os", 0.5)
-    whole, inside = (estimate_prior(x, y, name, estimator=MODEL) for name in ("one-sample", "two-sample"))
+    whole, inside = (
+        estimate_prior(x, y, name, estimator=MODEL) for name in ("one-sample", "two-sample")
+    )
     rate = y.mean()
     assert inside.value == pytest.approx(whole.details["unlabeled_prior"])
     assert whole.value == pytest.approx(rate + (1 - rate) * inside.value)
@@ -79,17 +81,25 @@ def test_labels_may_be_bool_signs_or_named():
     values = [
         estimate_prior(x, marks, estimator=MODEL, n_bootstrap=0, **named).value
         for marks, named in (
-            (y, {}), (y.astype(bool), {}), (2 * y - 1, {}), (np.where(y, "p", "u"), {"positive_label": "p"}),
+            (y, {}),
+            (y.astype(bool), {}),
+            (2 * y - 1, {}),
+            (np.where(y, "p", "u"), {"positive_label": "p"}),
         )
-    ]  # fmt: skip
+    ]
     assert len(set(values)) == 1
-    assert estimate_prior(pd.DataFrame(x), pd.Series(y), estimator=MODEL, n_bootstrap=0).value == values[0]
+    assert (
+        estimate_prior(pd.DataFrame(x), pd.Series(y), estimator=MODEL, n_bootstrap=0).value
+        == values[0]
+    )
 
 
 def test_a_warning_when_methods_disagree():
     x, y = mixture("os", 0.3, n=400, gap=0.7)  # no region is purely positive
     with pytest.warns(PriorWarning, match="disagree"):
-        found = estimate_prior(x, y, compare=["elkan-noto", "tice"], disagreement=0.05, n_bootstrap=0, estimator=MODEL)
+        found = estimate_prior(
+            x, y, compare=["elkan-noto", "tice"], disagreement=0.05, n_bootstrap=0, estimator=MODEL
+        )
     assert set(found.details["others"]) == {"elkan-noto", "tice"}
     assert found.method == "saturation"
 
@@ -122,7 +132,9 @@ def test_the_factor_stands_for_the_kernel():
 
 def test_scores_are_out_of_fold():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 5))  # nothing to learn: a classifier that saw the rows would separate them
+    x = rng.normal(
+        size=(300, 5)
+    )  # nothing to learn: a classifier that saw the rows would separate them
     p, u = Sample(x[:100], x[100:]).scores
     assert abs(p.mean() - u.mean()) < 0.1
 
@@ -143,7 +155,12 @@ def test_scores_are_out_of_fold():
     ],
 )
 def test_bad_input(change, message):
-    given = {"X": np.random.default_rng(0).normal(size=(60, 2)), "y": np.arange(60) % 2, "n_bootstrap": 0, **change}
+    given = {
+        "X": np.random.default_rng(0).normal(size=(60, 2)),
+        "y": np.arange(60) % 2,
+        "n_bootstrap": 0,
+        **change,
+    }
     with pytest.raises(ValueError, match=message):
         estimate_prior(**given)
 
@@ -154,7 +171,9 @@ def test_unknown_options():
 
 
 def test_bench_table():
-    rows = list(bench.measure(["digits"], [0.4, 0.6], ["bbe", "elkan-noto"], ["os", "ts"], estimator=MODEL))
+    rows = list(
+        bench.measure(["digits"], [0.4, 0.6], ["bbe", "elkan-noto"], ["os", "ts"], estimator=MODEL)
+    )
     found = bench.table(rows)
     assert len(rows) == 8
     assert len(found) == 4
@@ -172,11 +191,18 @@ def test_commands(tmp_path):
     x, y = mixture("os", 0.5, n=300)
     file = tmp_path / "data.csv"
     pd.DataFrame(x, columns=["a", "b", "c"]).assign(s=y).to_csv(file, index=False)
-    done = CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "s", "--method", "tice", "--json"])
+    done = CliRunner().invoke(
+        app, ["priors", "estimate", str(file), "--label", "s", "--method", "tice", "--json"]
+    )
     assert done.exit_code == 0, done.output
     assert 0.2 < json.loads(done.stdout)["tice"]["value"] < 0.8
     assert CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "t"]).exit_code == 2
-    assert CliRunner().invoke(app, ["priors", "estimate", str(file), "--label", "s", "--method", "x"]).exit_code == 2
+    assert (
+        CliRunner()
+        .invoke(app, ["priors", "estimate", str(file), "--label", "s", "--method", "x"])
+        .exit_code
+        == 2
+    )
     done = CliRunner().invoke(app, ["priors", "bench", "--priors", "0.5", "--methods", "tice"])
     assert done.exit_code == 0, done.output
     assert "mean absolute error" in done.stdout

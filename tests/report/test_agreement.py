@@ -11,7 +11,9 @@ from puarena.report.compare import Line, compare, read_published
 from puarena.report.methods import METHOD, Method
 from results import facts, records
 
-PLAIN = Method(**({name: facts("nnpu").get(name, "") for name in METHOD} | {"precision": "float32"}))
+PLAIN = Method(
+    **({name: facts("nnpu").get(name, "") for name in METHOD} | {"precision": "float32"})
+)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,9 @@ def test_two_points_or_three_combined_errors(difference, ours, published, same):
 def test_cells_outside_are_named():
     found = {key[1]: value[0] for key, value in read_published().items() if _is_letter(key)}
     values = {name: mean / 100 for name, mean in found.items()} | {"vpu": found["vpu"] / 100 + 0.3}
-    together = agreement(compare(records(values, dataset="letter", case=1), metrics="accuracy", criteria="pa"))
+    together = agreement(
+        compare(records(values, dataset="letter", case=1), metrics="accuracy", criteria="pa")
+    )
     assert (together.cells, together.within) == (len(found), len(found) - 1)
     (cell,) = together.outside
     assert cell.words.startswith("letter, case 1: vpu, Accuracy by PA: ")
@@ -45,11 +49,21 @@ def _is_letter(key) -> bool:
     return (problem.dataset, calibrated, metric, criterion) == ("letter", False, "accuracy", "pa")
 
 
-def test_rows_with_an_optimiser_of_their_own_meet_rows_that_have_it(tmp_path):
-    for optimiser, mean in (("protocol", 0.7), ("authors", 0.9)):
-        to_published_csv(records({"pan": mean, "upu": 0.8}, optimiser=optimiser), tmp_path / f"{optimiser}.csv")
-    both = (tmp_path / "protocol.csv").read_text() + (tmp_path / "authors.csv").read_text().partition("\n")[2]
+def test_rows_with_an_optimizer_of_their_own_meet_rows_that_have_it(tmp_path):
+    for optimizer, mean in (("protocol", 0.7), ("authors", 0.9)):
+        to_published_csv(
+            records({"pan": mean, "upu": 0.8}, optimizer=optimizer), tmp_path / f"{optimizer}.csv"
+        )
+    both = (tmp_path / "protocol.csv").read_text() + (
+        tmp_path / "authors.csv"
+    ).read_text().partition("\n")[2]
     (tmp_path / "both.csv").write_text(both)
-    for file, published in (("both", 90.0), ("authors", 90.0), ("protocol", 70.0)):  # else with the usual row
-        found = compare(records({"pan": 0.9}, optimiser="authors"), tmp_path / f"{file}.csv", "accuracy", "oa")
+    for file, published in (
+        ("both", 90.0),
+        ("authors", 90.0),
+        ("protocol", 70.0),
+    ):  # else with the usual row
+        found = compare(
+            records({"pan": 0.9}, optimizer="authors"), tmp_path / f"{file}.csv", "accuracy", "oa"
+        )
         assert [line.published for line in found[0].lines] == [pytest.approx(published)]

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from puarena import catalogue
+from puarena import catalog
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report.compare import (
@@ -27,11 +27,11 @@ from puarena.report.compare import (
     slug,
 )
 from puarena.report.problems import Problem
-from puarena.store import Folder
+from puarena.results import Folder
 from results import curves, records
 
 LETTER = {"dataset": "letter", "case": 1}
-ENTRIES = [catalogue.get(name) for name in catalogue.names("puarena")]
+ENTRIES = [catalog.get(name) for name in catalog.names("puarena")]
 NAMES = {(entry.base, entry.calibrated): entry.name for entry in ENTRIES}
 
 
@@ -80,7 +80,9 @@ def test_differences_and_ranking() -> None:
 
 def test_which_profile_compares_with_what() -> None:
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.9}
-    released = records({f"{name}@released": mean for name, mean in means.items()}, profile="released", **LETTER)
+    released = records(
+        {f"{name}@released": mean for name, mean in means.items()}, profile="released", **LETTER
+    )
     both = pd.concat([records(means, **LETTER), released])
     found = compare(both, metrics="accuracy")
     pairs = {(item.profile, item.criterion, item.published_criterion) for item in found}
@@ -93,7 +95,11 @@ def test_which_profile_compares_with_what() -> None:
         ("released", "oa", "oa"),
     }
     (mine,) = [item for item in found if item.criterion == "pa-released"]
-    assert [line.algorithm for line in mine.lines] == ["upu@released", "nnpu@released", "vpu@released"]
+    assert [line.algorithm for line in mine.lines] == [
+        "upu@released",
+        "nnpu@released",
+        "vpu@released",
+    ]
     assert {line.method.base: line.published for line in mine.lines} == {
         name: letter()[name][0] for name in ("upu", "nnpu", "vpu")
     }
@@ -104,11 +110,21 @@ def test_which_profile_compares_with_what() -> None:
 
 def test_only_the_published_problems_compare() -> None:
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.9}
-    others: list[dict[str, Any]] = [{"case": 2}, {"setting": "ts"}, {"rate": 0.1}, {"prior": 0.3}, {"prior": math.nan}]
+    others: list[dict[str, Any]] = [
+        {"case": 2},
+        {"setting": "ts"},
+        {"rate": 0.1},
+        {"prior": 0.3},
+        {"prior": math.nan},
+    ]
     source = pd.concat([records(means, **(LETTER | other)) for other in others])
-    with pytest.raises(UserError, match=r"nothing to compare: published are case 1 OS rate 0\.3 prior 0\.5"):
+    with pytest.raises(
+        UserError, match=r"nothing to compare: published are case 1 OS rate 0\.3 prior 0\.5"
+    ):
         compare(source)
-    with pytest.raises(UserError, match="published are cifar10, imagenette, letter, usps, and the results are of d"):
+    with pytest.raises(
+        UserError, match="published are cifar10, imagenette, letter, usps, and the results are of d"
+    ):
         compare(records(means))
     with pytest.raises(UserError, match="no such problem, algorithm and criterion"):
         compare(records({"mine": 0.5}, **LETTER))
@@ -121,7 +137,11 @@ def test_too_few_for_a_ranking() -> None:
     assert math.isnan(found.spearman)
     assert "needs 3 algorithms, and there are 2" in found.verdict
     assert "no ranking" in overview([found])
-    tied = only(records(dict.fromkeys(("upu", "nnpu", "vpu"), 0.7), **LETTER), metrics="accuracy", criteria="pa")
+    tied = only(
+        records(dict.fromkeys(("upu", "nnpu", "vpu"), 0.7), **LETTER),
+        metrics="accuracy",
+        criteria="pa",
+    )
     assert "all 3 algorithms are tied" in tied.verdict
 
 
@@ -159,7 +179,9 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_forms(tmp_path: Path) -> None:
-    found = compare(records({"upu": 0.7, "nnpu": 0.8, "vpu-c": 0.9}, **LETTER), metrics=["accuracy", "auc"])
+    found = compare(
+        records({"upu": 0.7, "nnpu": 0.8, "vpu-c": 0.9}, **LETTER), metrics=["accuracy", "auc"]
+    )
     assert [(item.metric, item.criterion) for item in found] == [
         (metric, criterion) for metric in ("accuracy", "auc") for criterion in ("pa", "pauc", "oa")
     ]
@@ -167,8 +189,17 @@ def test_forms(tmp_path: Path) -> None:
     assert (tmp_path / "c.csv").read_text(encoding="utf-8") == text
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 6 * 3
-    row = next(row for row in rows if (row["algorithm"], row["metric"], row["criterion"]) == ("nnpu", "accuracy", "pa"))
-    assert (row["published"], row["published_error"], row["profile"], row["n"]) == ("85.13", "0.46", "definition", "3")
+    row = next(
+        row
+        for row in rows
+        if (row["algorithm"], row["metric"], row["criterion"]) == ("nnpu", "accuracy", "pa")
+    )
+    assert (row["published"], row["published_error"], row["profile"], row["n"]) == (
+        "85.13",
+        "0.46",
+        "definition",
+        "3",
+    )
     assert float(row["difference"]) == pytest.approx(80 - 85.13)
     assert float(row["in_errors"]) == pytest.approx((80 - 85.13) / 0.46)
     assert -1 <= float(row["spearman"]) <= 1
@@ -184,7 +215,14 @@ def test_forms(tmp_path: Path) -> None:
 def test_command(tmp_path: Path) -> None:
     store = Folder.create(tmp_path / "out", {"name": "x"}, "abc")
     store.write_shard("a", curves("a", algorithm="nnpu", dataset="letter", setting="os"))
-    options = ["--metric", "auc", "--markdown", str(tmp_path / "c.md"), "--csv", str(tmp_path / "c.csv")]
+    options = [
+        "--metric",
+        "auc",
+        "--markdown",
+        str(tmp_path / "c.md"),
+        "--csv",
+        str(tmp_path / "c.csv"),
+    ]
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "out"), *options])
     assert done.exit_code == 0, done.output
     assert "published" in done.stdout

@@ -30,7 +30,10 @@ def labels(source: pd.DataFrame) -> list[str]:
         ({"profile": "released", "variant": "released"}, "upu"),
         ({"variant": "released"}, "upu"),
         ({"prior_source": "bbe"}, "upu (prior by bbe)"),
-        ({"profile": "released", "prior_source": "km2", "precision": "bf16"}, "upu (released, prior by km2, bf16)"),
+        (
+            {"profile": "released", "prior_source": "km2", "precision": "bf16"},
+            "upu (released, prior by km2, bf16)",
+        ),
     ],
 )
 def test_labels(facts: dict[str, Any], label: str) -> None:
@@ -38,10 +41,15 @@ def test_labels(facts: dict[str, Any], label: str) -> None:
 
 
 def test_runs_of_one_algorithm_in_two_manners_are_two_rows() -> None:
-    manners: list[dict[str, Any]] = [{}, {"prior_source": "bbe"}, {"precision": "bf16"}, {"profile": "released"}]
+    manners: list[dict[str, Any]] = [
+        {},
+        {"prior_source": "bbe"},
+        {"precision": "bf16"},
+        {"profile": "released"},
+    ]
     source = pd.concat([records({"nnpu": 0.7}, **manner) for manner in manners])
     assert labels(source) == ["nnpu", "nnpu (bf16)", "nnpu (prior by bbe)", "nnpu (released)"]
-    assert len(table(pd.concat([source, records({"nnpu": 0.7}, labelling="other")]))) == 2
+    assert len(table(pd.concat([source, records({"nnpu": 0.7}, labeling="other")]))) == 2
 
 
 def test_a_plugin_is_what_it_declares() -> None:
@@ -59,7 +67,9 @@ def cheat() -> pd.DataFrame:
     for i in range(6):
         parts.append(records(means, dataset=f"d{i}"))
         parts.append(records({"cheat": 0.99}, dataset=f"d{i}", supervised=True))
-        parts.append(records({"pn-oracle": 0.95, "pn-naive": 0.5, "all-positive": 0.4}, dataset=f"d{i}"))
+        parts.append(
+            records({"pn-oracle": 0.95, "pn-naive": 0.5, "all-positive": 0.4}, dataset=f"d{i}")
+        )
         parts[-1].loc[parts[-1]["algorithm"] == "all-positive", "frame"] = True
     source = pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2", seconds=1.0)
     return source.assign(run=source["dataset"] + source["algorithm"] + source["split"].astype(str))
@@ -72,7 +82,10 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
     assert [row.label for row in first.rows] == order
     assert [row.label for row in first.rows if row.cells[0].best] == ["nnpu"]
     assert [row.kind for row in first.rows] == ["frame", "frame", "", "", "", "frame", "frame"]
-    assert "(pn-oracle, cheat, trained with true labels or propensities, not competing)" in first.caption()
+    assert (
+        "(pn-oracle, cheat, trained with true labels or propensities, not competing)"
+        in first.caption()
+    )
     (numbers,) = statistics(source, criteria="pa")
     assert numbers.algorithms[0] == "nnpu"
     assert not {"cheat", "pn-oracle"} & set(numbers.algorithms)

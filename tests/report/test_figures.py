@@ -21,11 +21,13 @@ from puarena.report.drawing import draw, save, write_figures
 from puarena.report.evidence import evidence
 from puarena.report.figures import TooFewError, figures
 from puarena.report.figures.learning_curves import curve_rows
-from puarena.store import Folder
+from puarena.results import Folder
 from results import curves, frame
 
 
-def source(methods: dict[str, float], datasets: int = 5, splits: int = 2, **fixed: Any) -> pd.DataFrame:
+def source(
+    methods: dict[str, float], datasets: int = 5, splits: int = 2, **fixed: Any
+) -> pd.DataFrame:
     """Two configurations with three records: PA finds the best, PAUC loses two points, OA one."""
     rows = []
     for d in range(datasets):
@@ -34,11 +36,31 @@ def source(methods: dict[str, float], datasets: int = 5, splits: int = 2, **fixe
                 for config in (0, 1):
                     for i, step in enumerate((0, 100, 200, 300)):
                         accuracy = level + 0.01 * i - 0.1 * config
-                        values = {"test_accuracy": accuracy, "test_auc": accuracy, "test_f1": accuracy}
-                        values |= {"val_pa": accuracy, "val_pauc": float(i == 1), "val_oa": float(i == 2)}
-                        who = {"dataset": f"d{d}", "algorithm": algorithm, "split": split, "config": config}
-                        rows.append(who | {"step": step, "seconds": (1 + k) * step / 100, **values, **fixed})
-    return frame([row | {"run": f"{row['dataset']}{row['algorithm']}{row['split']}{row['config']}"} for row in rows])
+                        values = {
+                            "test_accuracy": accuracy,
+                            "test_auc": accuracy,
+                            "test_f1": accuracy,
+                        }
+                        values |= {
+                            "val_pa": accuracy,
+                            "val_pauc": float(i == 1),
+                            "val_oa": float(i == 2),
+                        }
+                        who = {
+                            "dataset": f"d{d}",
+                            "algorithm": algorithm,
+                            "split": split,
+                            "config": config,
+                        }
+                        rows.append(
+                            who | {"step": step, "seconds": (1 + k) * step / 100, **values, **fixed}
+                        )
+    return frame(
+        [
+            row | {"run": f"{row['dataset']}{row['algorithm']}{row['split']}{row['config']}"}
+            for row in rows
+        ]
+    )
 
 
 METHODS = {"pn-oracle": 0.9, "upu": 0.6, "nnpu": 0.7, "nnpu-c": 0.8}
@@ -71,7 +93,11 @@ def test_overall(facts: Any) -> None:
 def test_a_method_without_all_problems_is_not_in_a_mean() -> None:
     rows = source(METHODS, datasets=3)
     rows = rows[~((rows["algorithm"] == "upu") & (rows["dataset"] == "d0"))]
-    assert set(data(chart("overall", evidence(rows, None, ["pa"])))["method"]) == {"pn-oracle", "nnpu", "nnpu-c"}
+    assert set(data(chart("overall", evidence(rows, None, ["pa"])))["method"]) == {
+        "pn-oracle",
+        "nnpu",
+        "nnpu-c",
+    }
 
 
 def test_regret(facts: Any) -> None:
@@ -89,7 +115,11 @@ def test_regret(facts: Any) -> None:
 def test_ranks(facts: Any) -> None:
     spec = chart("ranks", facts)
     drawn = data(spec)
-    assert dict(drawn[["method", "rank"]].dropna().values.tolist()) == {"nnpu-c": 1, "nnpu": 2, "upu": 3}
+    assert dict(drawn[["method", "rank"]].dropna().values.tolist()) == {
+        "nnpu-c": 1,
+        "nnpu": 2,
+        "upu": 3,
+    }
     # 2.343 sqrt(3 * 4 / (6 * 5)) = 1.48 (Demšar 2006, table 5): neighbors cannot be told apart
     assert drawn[["from", "to"]].dropna().values.tolist() == [["nnpu-c", "nnpu"], ["nnpu", "upu"]]
     title = " ".join(spec["title"]["text"])
@@ -108,11 +138,17 @@ def test_ranks_over_splits_where_problems_are_few() -> None:
 
 def test_wins(facts: Any) -> None:
     drawn = data(chart("wins", facts)).set_index(["a", "b"])
-    assert set(drawn.index.get_level_values("a")) == {"nnpu-c", "nnpu", "upu"}  # the oracle does not compete
+    assert set(drawn.index.get_level_values("a")) == {
+        "nnpu-c",
+        "nnpu",
+        "upu",
+    }  # the oracle does not compete
     assert drawn.loc[("nnpu-c", "upu"), ["w", "t", "l", "d"]].tolist() == [5, 0, 0, 20]
     assert drawn.loc[("upu", "nnpu-c"), ["w", "t", "l", "d"]].tolist() == [0, 0, 5, -20]
     order = ["nnpu-c", "nnpu", "upu"]
-    assert chart("wins", facts)["layer"][0]["encoding"]["x"]["scale"]["domain"] == order  # as the leaderboard
+    assert (
+        chart("wins", facts)["layer"][0]["encoding"]["x"]["scale"]["domain"] == order
+    )  # as the leaderboard
     with pytest.raises(TooFewError, match="two competing methods"):
         chart("wins", evidence(source({"pn-oracle": 0.9, "upu": 0.5}), None, ["pa"]))
 
@@ -133,20 +169,33 @@ def test_intervals_and_order(facts: Any) -> None:
     drawn = data(chart("overall", evidence(noisy, ["accuracy"], ["pa"]))).set_index("method")
     row = drawn.loc["upu"]
     assert row["low"] < row["value"] < row["high"]
-    half = 2.5706 * (5 * 0.5 / 2) ** 0.5 / 5  # Student's, 5 degrees of freedom; variance 0.5 in each of five problems
+    half = (
+        2.5706 * (5 * 0.5 / 2) ** 0.5 / 5
+    )  # Student's, 5 degrees of freedom; variance 0.5 in each of five problems
     assert row["high"] - row["value"] == pytest.approx(half, rel=1e-3)
     single = data(chart("overall", evidence(source(METHODS, splits=1), None, ["pa"])))
     assert set(single["interval"]) == {"not known: a single split"}
     legend = chart("overall", facts)["spec"]["layer"][1]["encoding"]
-    assert legend["shape"]["scale"]["domain"] == legend["color"]["scale"]["domain"]  # one legend for both
-    assert chart("regret", facts)["spec"]["layer"][1]["encoding"]["y"]["sort"] == ["pn-oracle", "nnpu-c", "nnpu", "upu"]
+    assert (
+        legend["shape"]["scale"]["domain"] == legend["color"]["scale"]["domain"]
+    )  # one legend for both
+    assert chart("regret", facts)["spec"]["layer"][1]["encoding"]["y"]["sort"] == [
+        "pn-oracle",
+        "nnpu-c",
+        "nnpu",
+        "upu",
+    ]
     assert chart("overall", facts)["resolve"]["scale"]["x"] == "independent"
 
 
 def test_profile(facts: Any) -> None:
     drawn = data(chart("profile", facts))
     shares = drawn.groupby("method")["share"].max()
-    assert shares.to_dict() == {"nnpu-c": 1, "nnpu": 1, "upu": 0}  # strictly above the lowest result
+    assert shares.to_dict() == {
+        "nnpu-c": 1,
+        "nnpu": 1,
+        "upu": 0,
+    }  # strictly above the lowest result
     assert drawn["share"].between(0, 1).all()
 
 
@@ -157,7 +206,11 @@ def test_time(facts: Any) -> None:
     assert everyone.loc["nnpu", "seconds"] == pytest.approx(9)
     assert everyone.loc["nnpu", "value"] == pytest.approx(73)
     front = spec["datasets"][spec["layer"][0]["data"]["name"]]
-    assert [row["method"] for row in front] == ["upu", "nnpu", "nnpu-c"]  # slower, but better each time
+    assert [row["method"] for row in front] == [
+        "upu",
+        "nnpu",
+        "nnpu-c",
+    ]  # slower, but better each time
     with pytest.raises(TooFewError, match="training time"):
         chart("time", replace(facts, seconds=facts.seconds.assign(seconds=math.nan)))
 
@@ -165,7 +218,9 @@ def test_time(facts: Any) -> None:
 def test_label_shift() -> None:
     parts = []
     for rate in (0.1, 0.5):
-        parts.append(source({"nnpu": 0.7 - rate / 10, "nnpu-c": 0.7}, datasets=1, splits=3, rate=rate))
+        parts.append(
+            source({"nnpu": 0.7 - rate / 10, "nnpu-c": 0.7}, datasets=1, splits=3, rate=rate)
+        )
         parts.append(source({"nnpu": 0.75}, datasets=1, splits=3, rate=rate, setting="ts"))
     parts.append(source({"lbe": 0.6}, datasets=1, rate=0.5))  # only one-sample: no panel
     shifted = evidence(pd.concat(parts), None, ["pa"])
@@ -175,7 +230,10 @@ def test_label_shift() -> None:
     assert drawn.loc[("nnpu", "OS calibrated", 50), "mean"] == pytest.approx(73)
     assert drawn.loc[("nnpu", "TS", 10), "mean"] == pytest.approx(78)
     with pytest.raises(TooFewError, match="label-shift"):
-        chart("label-shift", replace(shifted, selection=shifted.selection[shifted.selection["setting"] == "os"]))
+        chart(
+            "label-shift",
+            replace(shifted, selection=shifted.selection[shifted.selection["setting"] == "os"]),
+        )
 
 
 def test_learning_curves_pass_through_what_was_selected(facts: Any) -> None:
@@ -198,7 +256,9 @@ def test_curves_are_thinned() -> None:
 
 def test_names_of_users_and_unknown_priors() -> None:
     facts = evidence(source({"a'b<script>": 0.5, 'c"d': 0.6}, prior=math.nan), None, ["pa"])
-    assert len(facts.curves) == 2 * 5 * 2 * 4  # configuration 0 of each split; an unknown prior is itself
+    assert (
+        len(facts.curves) == 2 * 5 * 2 * 4
+    )  # configuration 0 of each split; an unknown prior is itself
     assert any("a'b<script>" in str(row) for row in chart("overall", facts)["datasets"].values())
 
 
@@ -230,8 +290,22 @@ def test_all_of_them(tmp_path: Path) -> None:
     assert sorted(path.stem for path in written) == sorted(names)
     assert list(missing) == ["label-shift", "bias"]
     few = evidence(source({"upu": 0.5}, 1, 1), ["auc"], ["pa"])
-    missing = {d.figure.name: d.reason for figure in figures() for d in draw(figure, few) if d.chart is None}
-    assert set(missing) == {"overall", "calibration", "ranks", "wins", "time", "profile", "label-shift", "bias"}
+    missing = {
+        d.figure.name: d.reason
+        for figure in figures()
+        for d in draw(figure, few)
+        if d.chart is None
+    }
+    assert set(missing) == {
+        "overall",
+        "calibration",
+        "ranks",
+        "wins",
+        "time",
+        "profile",
+        "label-shift",
+        "bias",
+    }
     assert all(missing.values())
 
 
@@ -239,7 +313,16 @@ def test_command(tmp_path: Path) -> None:
     store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
     for name in ("upu", "nnpu"):
         store.write_shard(name, curves(name, algorithm=name, selectable=True))
-    options = ["--out", str(tmp_path / "figures"), "--format", "svg", "--metric", "auc", "--criterion", "pa"]
+    options = [
+        "--out",
+        str(tmp_path / "figures"),
+        "--format",
+        "svg",
+        "--metric",
+        "auc",
+        "--criterion",
+        "pa",
+    ]
     result = CliRunner().invoke(app, ["figures", str(store.path), *options])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "figures" / "regret-auc.svg").is_file()
@@ -260,7 +343,10 @@ def test_numbers_are_finite() -> None:
 
 
 def test_a_file_is_a_figure() -> None:
-    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__", "base"}
+    files = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "base",
+    }
     listed = figures()
     assert {type(figure).__module__.rpartition(".")[2] for figure in listed} == files
     assert len({figure.name for figure in listed}) == len(listed) == len(files)

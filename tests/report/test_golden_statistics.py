@@ -27,7 +27,11 @@ def _rank(case: Any) -> Any:
     means = np.array([np.mean(problem, axis=0) for problem in case["inputs"]["scores"]])
     drawn = means[np.array(case["inputs"]["draws"])].mean(1)
     np.testing.assert_allclose(standing.ranks_of(drawn), case["expected_extra"]["draw_ranks"])
-    index = [(f"p{p}", s) for p, problem in enumerate(case["inputs"]["scores"]) for s in range(len(problem))]
+    index = [
+        (f"p{p}", s)
+        for p, problem in enumerate(case["inputs"]["scores"])
+        for s in range(len(problem))
+    ]
     rows = [row for problem in case["inputs"]["scores"] for row in problem]
     frame = pd.DataFrame(rows, pd.MultiIndex.from_tuples(index))
     items = standing.standings(frame, {name: name for name, _ in index}).items
@@ -38,7 +42,9 @@ def _rank(case: Any) -> Any:
 
 def _gap(case: Any) -> Any:
     closed = aggregates.gap_closed(*(case["inputs"][name] for name in ("acc", "naive", "oracle")))
-    expected = [np.nan if value is None else value for value in case["expected_extra"]["per_problem"]]
+    expected = [
+        np.nan if value is None else value for value in case["expected_extra"]["per_problem"]
+    ]
     np.testing.assert_allclose(closed, expected, rtol=1e-12)
     return np.nanmean(closed)
 
@@ -54,7 +60,9 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "rank": _rank,
     "improvability": lambda case: aggregates.improvability(case["inputs"]["err"]).mean(0),
     "gap-closed": _gap,
-    "signed-rank": lambda case: bayes.shares(case["inputs"]["z"], case["inputs"]["w"], case["params"]["rope"]),
+    "signed-rank": lambda case: bayes.shares(
+        case["inputs"]["z"], case["inputs"]["w"], case["params"]["rope"]
+    ),
     "iqm": lambda case: aggregates.iqm(case["inputs"]["scores"]),
     "profile": lambda case: aggregates.profile(case["inputs"]["scores"], case["inputs"]["x"]),
     "improvement": _improvement,

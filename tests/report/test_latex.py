@@ -12,7 +12,9 @@ import pytest
 from puarena.report import table, to_latex
 from results import ALL, HOSTILE, records
 
-TEX = next((found for found in map(shutil.which, ("pdflatex", "lualatex", "xelatex")) if found), None)
+TEX = next(
+    (found for found in map(shutil.which, ("pdflatex", "lualatex", "xelatex")) if found), None
+)
 
 
 def test_calibrated_rows_are_shaded() -> None:
@@ -22,18 +24,25 @@ def test_calibrated_rows_are_shaded() -> None:
     assert shaded[0].startswith("\\rowcolor[gray]{0.93} nnpu-c & ")
     assert "Calibrated forms shaded." in text
     assert "shaded." not in to_latex(table(records({"upu": 0.7, "p3mix-c": 0.8})))
-    assert text.splitlines()[1] == "\\providecommand{\\rowcolor}[2][]{}"  # compiles without colortbl
+    assert (
+        text.splitlines()[1] == "\\providecommand{\\rowcolor}[2][]{}"
+    )  # compiles without colortbl
 
 
 @pytest.mark.skipif(TEX is None, reason="needs a TeX (pdflatex, lualatex or xelatex)")
 @pytest.mark.parametrize("packages", ["booktabs", "booktabs,colortbl", "booktabs,xcolor,colortbl"])
 def test_tables_compile(tmp_path: Path, packages: str) -> None:
     assert TEX is not None
-    to_latex(table(pd.concat([records({**ALL, HOSTILE: 0.4}), records(ALL, setting="ts")])), tmp_path / "tables.tex")
+    to_latex(
+        table(pd.concat([records({**ALL, HOSTILE: 0.4}), records(ALL, setting="ts")])),
+        tmp_path / "tables.tex",
+    )
     (tmp_path / "main.tex").write_text(
         f"\\documentclass{{article}}\\usepackage{{{packages}}}\\begin{{document}}\\input{{tables}}\\end{{document}}\n"
     )
     command = [TEX, "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120
+    )
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "main.pdf").stat().st_size > 1000

@@ -17,7 +17,7 @@ import pytest
 
 from puarena.metrics import METRICS, Metric
 from puarena.report import write_page
-from puarena.store import Folder
+from puarena.results import Folder
 from results import curves
 
 HOSTILE = "<script>alert(1)</script>"
@@ -43,7 +43,11 @@ METHODS = ["pn-oracle", "upu", "nnpu", "nnpu-c", HOSTILE, "pn-naive"]
 
 def chromium() -> str | None:
     """Where the browser is."""
-    return os.environ.get("PUARENA_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    return (
+        os.environ.get("PUARENA_CHROMIUM")
+        or shutil.which("chromium")
+        or shutil.which("chromium-browser")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +70,34 @@ def browser() -> Iterator[Any]:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with every kind of thing on it."""
     folder = tmp_path_factory.mktemp("page")
-    store = Folder.create(folder / "out", {"name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE}, "abc")
+    store = Folder.create(
+        folder / "out", {"name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE}, "abc"
+    )
     parts = []
     for p, (dataset, case, setting, rate, prior) in enumerate(PROBLEMS):
         for m, algorithm in enumerate(METHODS):
             if algorithm == "nnpu-c" and setting == "ts":
                 continue
-            who = {"dataset": dataset, "case": case, "setting": setting, "rate": rate, "prior": prior}
+            who = {
+                "dataset": dataset,
+                "case": case,
+                "setting": setting,
+                "rate": rate,
+                "prior": prior,
+            }
             for split in (0, 1):
-                part = curves("a", algorithm=algorithm, split=split, hyper='{"beta": 0.5}', device="cpu", **who)
+                part = curves(
+                    "a",
+                    algorithm=algorithm,
+                    split=split,
+                    hyper='{"beta": 0.5}',
+                    device="cpu",
+                    **who,
+                )
                 part["run"] = [f"{p}-{m}-{split}-{config}" for config in part["config"]]
-                part["test_accuracy"] = 0.9 - 0.1 * m + 0.02 * p * (m % 2) + 0.01 * split + 0.001 * part["step"] / 100
+                part["test_accuracy"] = (
+                    0.9 - 0.1 * m + 0.02 * p * (m % 2) + 0.01 * split + 0.001 * part["step"] / 100
+                )
                 part["val_pa"], part["val_oa"] = part["step"] / 1000, 1 - part["step"] / 1000
                 part["test_auc"] = 0.5 + 0.05 * m + 0.001 * part["config"]
                 parts.append(part)
@@ -99,7 +120,9 @@ class Opened:
         self.page.on("dialog", lambda dialog: (self.wrong.append("alert"), dialog.dismiss()))
         self.page.goto(file.as_uri())
         self.page.set_default_timeout(15_000)
-        self.page.wait_for_function(f"document.querySelectorAll('#figures svg.marks').length >= {figures}")
+        self.page.wait_for_function(
+            f"document.querySelectorAll('#figures svg.marks').length >= {figures}"
+        )
 
     def _request(self, route: Any) -> None:
         if route.request.url.startswith(("file:", "data:", "blob:")):
@@ -157,12 +180,17 @@ def test_a_hostile_name_is_text(opened: Opened) -> None:
 
 def test_sorting(opened: Opened) -> None:
     opened.choose("setting", "one-sample (OS)")
-    assert opened.page.locator("#board th[aria-sort=descending]").get_attribute("data-column") == "mean"
+    assert (
+        opened.page.locator("#board th[aria-sort=descending]").get_attribute("data-column")
+        == "mean"
+    )
     means = [float(row[2].split()[-1]) for row in opened.rows()]
     assert means == sorted(means, reverse=True)
     opened.page.get_by_role("button", name="Mean", exact=True).click()
     assert [float(row[2].split()[-1]) for row in opened.rows()] == sorted(means)
-    assert opened.page.locator("#board th[aria-sort=ascending]").get_attribute("data-column") == "mean"
+    assert (
+        opened.page.locator("#board th[aria-sort=ascending]").get_attribute("data-column") == "mean"
+    )
     opened.page.get_by_role("button", name="Method", exact=True).focus()
     opened.page.keyboard.press("Enter")
     assert opened.names() == sorted(opened.names())
@@ -229,7 +257,10 @@ def test_who_won(opened: Opened) -> None:
     page.fill("#filters input[name=search]", "")
     page.get_by_role("button", name="Method", exact=True).click()
     assert dict(zip(opened.names(), (row[0] for row in opened.rows()), strict=True)) == places
-    assert page.locator("#board tr:has(button:text-is('nnpu-c')) .chip:not(.chance)").inner_text() == "calibrated"
+    assert (
+        page.locator("#board tr:has(button:text-is('nnpu-c')) .chip:not(.chance)").inner_text()
+        == "calibrated"
+    )
     assert page.locator("#board tr:has(button:text-is('nnpu')) .chip:not(.chance)").count() == 0
     for table in page.locator("table").all():
         assert table.locator("caption").count() == 1
@@ -249,11 +280,17 @@ def test_the_tied_stand_together(browser: Any, tmp_path: Path) -> None:
     opened = Opened(browser, tmp_path / "page.html", figures=5)
     words = opened.page.locator("#board tr.group").all_inner_texts()
     assert [text.strip() for text in words] == [
-        "Tied first: 2 methods that cannot be told apart from the best", "Behind the best by more than chance",
-    ]  # fmt: skip
+        "Tied first: 2 methods that cannot be told apart from the best",
+        "Behind the best by more than chance",
+    ]
     assert opened.page.locator("#board tr.tied .link").all_inner_texts() == ["nnpu", "nnpu-c"]
-    assert opened.page.locator("#board tr.tied .plot .line").count() == 1  # the best has no difference from itself
-    assert "1 other method cannot be told apart from it" in opened.page.locator("#verdict").inner_text()
+    assert (
+        opened.page.locator("#board tr.tied .plot .line").count() == 1
+    )  # the best has no difference from itself
+    assert (
+        "1 other method cannot be told apart from it"
+        in opened.page.locator("#verdict").inner_text()
+    )
     assert opened.page.locator("#figure-missing").inner_text().count("label shift") == 1
     assert not opened.page.locator("#figure-label-shift").is_visible()
     assert opened.wrong == []
@@ -277,7 +314,9 @@ def test_the_address_keeps_the_filters(browser: Any, file: Path, opened: Opened)
     assert page.locator("#board").inner_text() == board
     assert page.locator("#filters input[name=search]").input_value() == "nnp"
     assert page.locator("#figure-filters select[name=criterion]").input_value() == "oa"
-    page.goto(file.as_uri() + "#metric=nothing&dataset=%3Cimg%3E&sort=x.y")  # what is not known is left out
+    page.goto(
+        file.as_uri() + "#metric=nothing&dataset=%3Cimg%3E&sort=x.y"
+    )  # what is not known is left out
     page.wait_for_selector("#board tr[data-method]")
     assert page.locator("#filters select[name=metric] option:checked").inner_text() == "Accuracy"
     other.close()
@@ -324,7 +363,9 @@ def test_the_spec_can_be_saved(opened: Opened) -> None:
     with opened.page.expect_download() as waiting:
         opened.page.click("#download")
     assert waiting.value.suggested_filename == "demo.json"
-    assert json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))["description"] == HOSTILE
+    assert (
+        json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))["description"] == HOSTILE
+    )
     assert "puarena run demo.json --out results" in opened.page.locator("#origin").inner_text()
 
 
@@ -338,13 +379,19 @@ def test_dark_and_phone(browser: Any, file: Path, scheme: Any, width: int) -> No
     assert (int(background[4:].split(",")[0]) < 60) == (scheme == "dark")
     page.click("#board tr:nth-child(2) .link")
     page.locator("dialog[open] svg.marks").wait_for()
-    assert page.evaluate("document.querySelector('dialog').scrollWidth <= document.querySelector('dialog').clientWidth")
+    assert page.evaluate(
+        "document.querySelector('dialog').scrollWidth <= document.querySelector('dialog').clientWidth"
+    )
     assert opened.wrong == []
     opened.context.close()
 
 
 def test_without_a_spec(browser: Any, tmp_path: Path) -> None:
-    rows = [curves(a, algorithm=a, dataset=f"d{i}", selectable=True) for i in range(5) for a in ("upu", "nnpu", "vpu")]
+    rows = [
+        curves(a, algorithm=a, dataset=f"d{i}", selectable=True)
+        for i in range(5)
+        for a in ("upu", "nnpu", "vpu")
+    ]
     rows = [row.assign(run=row["run"] + row["dataset"]) for row in rows]
     write_page(pd.concat(rows), tmp_path / "page.html")
     opened = Opened(browser, tmp_path / "page.html", figures=4)
@@ -355,7 +402,9 @@ def test_without_a_spec(browser: Any, tmp_path: Path) -> None:
 
 
 def test_less_is_better(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = Metric("brier", "Brier", "squared error", abs, "score", higher=False, percent=False, high=None)
+    record = Metric(
+        "brier", "Brier", "squared error", abs, "score", higher=False, percent=False, high=None
+    )
     monkeypatch.setitem(METRICS, record.name, record)
     errors = {"pn-oracle": 0.05, "upu": 0.3, "nnpu": 0.1234, "vpu": 0.2}
     rows = [
@@ -370,7 +419,11 @@ def test_less_is_better(browser: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     nnpu = opened.rows()[1]
     assert nnpu[0] == "1"
     assert nnpu[2:6] == ["0.1434", "1", "1.0", "0.1234"]
-    assert opened.page.locator("#board td.best").all_inner_texts()[:3] == ["0.1434", "1.0", "0.1234"]
+    assert opened.page.locator("#board td.best").all_inner_texts()[:3] == [
+        "0.1434",
+        "1.0",
+        "0.1234",
+    ]
     assert "nnpu has the lowest mean brier, 0.1434" in opened.page.locator("#verdict").inner_text()
     assert "Test brier (lower is better)" in opened.page.locator("#board-words").inner_text()
     opened.page.get_by_role("button", name="Mean", exact=True).click()

@@ -19,7 +19,7 @@ from puarena.report.export import export
 from puarena.report.figures import figures
 from puarena.report.statistics import statistics
 from puarena.report.statistics.text import sentences
-from puarena.store import Folder
+from puarena.results import Folder
 from results import curves, frame, records
 
 FOUR = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
@@ -32,7 +32,9 @@ def test_a_criterion_that_was_not_stored() -> None:
     assert [column.criterion for column in only.columns[:2]] == ["pa", "oa"]
     assert "These results have no PAUC: it was not stored with them." in only.notes
     assert len(select(source)) == 2 * 3 * 2
-    with pytest.raises(UserError, match=r"these results have no PAUC \(no column 'val_pauc'\); they have PA, OA"):
+    with pytest.raises(
+        UserError, match=r"these results have no PAUC \(no column 'val_pauc'\); they have PA, OA"
+    ):
         table(source, criteria=["pauc"])
     assert not table(source, criteria=["oa"])[0].notes  # nobody asked
     (only,) = table(source.drop(columns="test_auc"))
@@ -50,8 +52,12 @@ def counted() -> pd.DataFrame:
     for setting in ("os", "ts"):
         for split in range(3):
             for step in range(100, 2100, 100):
-                numbers = dict(zip(FOUR, (random.integers(0, 50), 50, random.integers(0, 80), 80), strict=True))
-                rows.append({"setting": setting, "split": split, "step": step, "prior_used": 0.4, **numbers})
+                numbers = dict(
+                    zip(FOUR, (random.integers(0, 50), 50, random.integers(0, 80), 80), strict=True)
+                )
+                rows.append(
+                    {"setting": setting, "split": split, "step": step, "prior_used": 0.4, **numbers}
+                )
     return frame(rows).drop(columns=["val_pa", "val_pa_released"])
 
 
@@ -63,7 +69,9 @@ def test_criteria_made_of_counts_cost_a_query(name: str) -> None:
     stored = source.assign(**{CRITERIA[name].column: value})
     pd.testing.assert_frame_equal(select(source, name), select(stored, name))
     holes = stored.copy()
-    holes.loc[holes["split"] == 1, CRITERIA[name].column] = None  # a part that an older version wrote
+    holes.loc[holes["split"] == 1, CRITERIA[name].column] = (
+        None  # a part that an older version wrote
+    )
     pd.testing.assert_frame_equal(select(duck(holes), name), select(stored, name))
 
 
@@ -73,16 +81,30 @@ def duck(source: pd.DataFrame) -> Any:
 
     column = "val_pa" if "val_pa" in source else "val_pa_released"
     relation = duckdb.connect().from_df(source)
-    return relation.project(f"* REPLACE (CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column})")
+    return relation.project(
+        f"* REPLACE (CASE WHEN isnan({column}) THEN NULL ELSE {column} END AS {column})"
+    )
 
 
-def test_a_criterion_of_tomorrow_reads_the_folders_of_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_criterion_of_tomorrow_reads_the_folders_of_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
     part = curves("a", algorithm="upu", setting="os", records=30)
     random = np.random.default_rng(1)
-    numbers = {"val_positive_p": random.integers(0, 50, len(part)), "val_positive_u": random.integers(0, 80, len(part))}
+    numbers = {
+        "val_positive_p": random.integers(0, 50, len(part)),
+        "val_positive_u": random.integers(0, 80, len(part)),
+    }
     store.write_shard("a", part.assign(**numbers, val_size_p=50, val_size_u=80))
-    new = Criterion("positives", "Positives", "few", lambda c: c.positive_u / c.size_u, needs="counts", higher=False)
+    new = Criterion(
+        "positives",
+        "Positives",
+        "few",
+        lambda c: c.positive_u / c.size_u,
+        needs="counts",
+        higher=False,
+    )
     monkeypatch.setitem(CRITERIA, new.name, new)
     chosen = select(store, "positives").iloc[0]
     usable = part.assign(**numbers)[part["selectable"]]
@@ -95,18 +117,24 @@ def test_a_criterion_of_tomorrow_reads_the_folders_of_today(tmp_path: Path, monk
     kept = load(tmp_path / "small.parquet").df()
     assert {"val_positive_p", "val_size_u", "val_pa", "test_f1"} <= set(kept.columns)
     assert chosen["step"] in set(kept["step"])
-    pd.testing.assert_frame_equal(select(tmp_path / "small.parquet", "positives"), select(store, "positives"))
+    pd.testing.assert_frame_equal(
+        select(tmp_path / "small.parquet", "positives"), select(store, "positives")
+    )
 
 
 @pytest.fixture
 def brier(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """Six problems with a metric that is no fraction, and of which less is better."""
-    record = Metric("brier", "Brier", "squared error", abs, "score", higher=False, percent=False, high=None)
+    record = Metric(
+        "brier", "Brier", "squared error", abs, "score", higher=False, percent=False, high=None
+    )
     monkeypatch.setitem(METRICS, record.name, record)
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.75, "pn-oracle": 0.95}
     parts = [records(means, dataset=f"d{i}") for i in range(6)]
     source = pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2", seconds=1.0)
-    source = source.assign(run=source["dataset"] + source["algorithm"] + source["split"].astype(str))
+    source = source.assign(
+        run=source["dataset"] + source["algorithm"] + source["split"].astype(str)
+    )
     return source.assign(test_brier=2 * (1 - source["test_accuracy"]) + 0.00012)
 
 
@@ -136,7 +164,12 @@ def test_less_is_better_in_statistics(brier: pd.DataFrame) -> None:
 
 def test_less_is_better_in_figures_and_on_the_page(brier: pd.DataFrame, tmp_path: Path) -> None:
     facts = evidence(brier, ["brier"], ["pa", "oa"])
-    charts = {d.figure.name: d.chart.to_dict() for f in figures() for d in draw(f, facts) if d.chart is not None}
+    charts = {
+        d.figure.name: d.chart.to_dict()
+        for f in figures()
+        for d in draw(f, facts)
+        if d.chart is not None
+    }
     assert {"overall", "ranks", "regret", "learning-curves"} <= set(charts)
 
     def data(name: str) -> pd.DataFrame:
@@ -151,7 +184,12 @@ def test_less_is_better_in_figures_and_on_the_page(brier: pd.DataFrame, tmp_path
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     page = json.loads(text.split('id="data">')[1].split("</script>")[0])
     (record,) = (metric for metric in page["metrics"] if metric["id"] == "brier")
-    assert (record["higher"], record["percent"], record["decimals"], record["factor"]) == (False, False, 4, 1)
+    assert (record["higher"], record["percent"], record["decimals"], record["factor"]) == (
+        False,
+        False,
+        4,
+        1,
+    )
     assert 'class="best">0.4001 ± 0.0094' in text
 
 
@@ -159,7 +197,9 @@ def test_what_is_lost_where_less_is_better(brier: pd.DataFrame) -> None:
     better = brier.assign(step=200, val_pa=0.0, val_oa=1.0, test_brier=brier["test_brier"] - 0.1)
     facts = evidence(pd.concat([brier, better]), ["brier"], ["pa", "oa"])
     regret = next(figure for figure in figures() if figure.name == "regret")
-    rows = pd.concat([pd.DataFrame(r) for r in regret.draw(facts, "brier", "").to_dict()["datasets"].values()])
+    rows = pd.concat(
+        [pd.DataFrame(r) for r in regret.draw(facts, "brier", "").to_dict()["datasets"].values()]
+    )
     lost = rows.groupby(["against", "criterion"])["value"].agg(["min", "max"])
     assert lost.loc[("against the best checkpoint", "PA")].tolist() == pytest.approx([0.1, 0.1])
     assert lost.loc[("against the best checkpoint", "OA")].tolist() == pytest.approx([0, 0])

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from puarena import catalogue
+from puarena import catalog
 from puarena.errors import UserError
 from puarena.report import Table, table, to_csv, to_latex, to_markdown, to_terminal
 from puarena.report.render import md
 from puarena.report.table import keep, shown
 from results import ALL, HOSTILE, records
 
-PAPER = [name for name in catalogue.names("puarena") if not catalogue.get(name).calibrated]
+PAPER = [name for name in catalog.names("puarena") if not catalog.get(name).calibrated]
 
 
 def only(source: pd.DataFrame, **options: Any) -> Table:
@@ -30,9 +30,19 @@ def only(source: pd.DataFrame, **options: Any) -> Table:
 
 def test_layout() -> None:
     found = only(records(ALL))
-    assert [row.label for row in found.rows] == ["pn-oracle", "upu", "nnpu", "nnpu-c", "p3mix-c", "mine", "pn-naive"]
+    assert [row.label for row in found.rows] == [
+        "pn-oracle",
+        "upu",
+        "nnpu",
+        "nnpu-c",
+        "p3mix-c",
+        "mine",
+        "pn-naive",
+    ]
     assert [(c.metric, c.criterion) for c in found.columns] == [
-        (metric, criterion) for metric in ("accuracy", "auc", "f1") for criterion in ("pa", "pauc", "oa")
+        (metric, criterion)
+        for metric in ("accuracy", "auc", "f1")
+        for criterion in ("pa", "pauc", "oa")
     ]
     assert [row.label for row in found.rows if row.frame] == ["pn-oracle", "pn-naive"]
     assert [row.label for row in found.rows if row.calibrated] == ["nnpu-c"]
@@ -41,7 +51,10 @@ def test_layout() -> None:
 
 def test_best_in_bold_without_the_oracle() -> None:
     found = only(records(ALL))
-    assert [row.label for row in found.rows if row.cells[0].best] == ["nnpu-c", "mine"]  # a tie, as printed
+    assert [row.label for row in found.rows if row.cells[0].best] == [
+        "nnpu-c",
+        "mine",
+    ]  # a tie, as printed
     assert "(pn-oracle, trained with true labels or propensities, not competing)" in found.caption()
     alone = only(records({"pn-oracle": 0.9}))
     assert not alone.rows[0].cells[0].best
@@ -56,7 +69,10 @@ def test_the_error_is_named() -> None:
     assert cell.error == pytest.approx(math.sqrt(2 / 3) / math.sqrt(3))
     assert cell.text() == "70.00 ± 0.47"
     caption = only(records({"upu": 0.7})).caption()
-    assert "± standard error over splits (population standard deviation / sqrt(n), as in the paper), n = 3" in caption
+    assert (
+        "± standard error over splits (population standard deviation / sqrt(n), as in the paper), n = 3"
+        in caption
+    )
     assert "the sample standard error is 1.22 times that" in caption
     other = only(records({"upu": 0.7}), error="std")
     assert other.rows[0].cells[0].text() == "70.00 ± 1.00"
@@ -77,7 +93,12 @@ def test_one_number_is_one_text() -> None:
         first = frame[frame["algorithm"] == row.algorithm].iloc[0]
         assert first["text"] == text
         assert next(line["text"] for line in rows if line["algorithm"] == row.algorithm) == text
-        for form in (to_markdown([found]), printed([found], 200), printed([found], 118), found._repr_html_()):
+        for form in (
+            to_markdown([found]),
+            printed([found], 200),
+            printed([found], 118),
+            found._repr_html_(),
+        ):
             assert text.split(" ± ")[0] in form, (i, form)
     assert shown(-0.0001) == "0.00"
     assert shown(-0.0001, sign=True) == "+0.00"
@@ -87,7 +108,10 @@ def test_one_number_is_one_text() -> None:
 def test_what_is_equal_but_for_the_order_of_a_sum_is_a_tie() -> None:
     a, b = [0.7, 0.1, 0.4], [0.4, 0.7, 0.1]
     assert sum(a) != sum(b)
-    rows = [records({name: 0.5}, splits=3).assign(test_accuracy=v) for name, v in (("upu", a), ("nnpu", b))]
+    rows = [
+        records({name: 0.5}, splits=3).assign(test_accuracy=v)
+        for name, v in (("upu", a), ("nnpu", b))
+    ]
     found = only(pd.concat(rows, ignore_index=True), metrics="accuracy", criteria="pa")
     assert found.rows[0].cells[0].mean == found.rows[1].cells[0].mean
     assert all(row.cells[0].best for row in found.rows)
@@ -99,7 +123,9 @@ def test_methods_at_chance_level_are_named() -> None:
     assert "At chance level, no better than always the same answer: upu, vpu." in found.caption()
     assert "chance" not in only(records({"upu": 0.8}, prior=0.7)).caption()
     assert "chance" in only(records({"upu": 0.69}, prior=0.7), metrics="accuracy").caption()
-    assert "chance" not in only(records({"upu": 0.3}), metrics="f1").caption()  # it has no such level
+    assert (
+        "chance" not in only(records({"upu": 0.3}), metrics="f1").caption()
+    )  # it has no such level
 
 
 def test_a_table_as_a_frame_and_in_a_notebook() -> None:
@@ -135,7 +161,10 @@ def test_uneven_results_are_told() -> None:
 
 
 def test_one_table_per_problem() -> None:
-    parts = [records({"upu": 0.7}, **other) for other in ({}, {"setting": "ts"}, {"prior": math.nan}, {"rate": 0.1})]
+    parts = [
+        records({"upu": 0.7}, **other)
+        for other in ({}, {"setting": "ts"}, {"prior": math.nan}, {"rate": 0.1})
+    ]
     found = table(pd.concat(parts))
     assert len(found) == 4
     assert len({item.title for item in found}) == 4
@@ -148,7 +177,10 @@ def test_choosing_columns_and_rows() -> None:
     assert [(c.metric, c.criterion) for c in found.columns] == [
         (m, c) for m in ("recall", "auc") for c in ("oa", "pa-released")
     ]
-    assert [row.label for row in only(records(ALL), algorithms=["upu", "nnpu-c"]).rows] == ["upu", "nnpu-c"]
+    assert [row.label for row in only(records(ALL), algorithms=["upu", "nnpu-c"]).rows] == [
+        "upu",
+        "nnpu-c",
+    ]
     assert only(records(ALL), metrics="auc").columns[0].metric == "auc"
     for wrong in (
         {"metrics": ["acuracy"]},
@@ -168,7 +200,9 @@ def test_choosing_problems() -> None:
     assert keep(tables) == tables
     assert keep(tables, settings=["one-sample"]) == keep(tables, settings=["os"]) == tables
     kept = keep(tables, datasets=["b", "a"], cases=[2], rates=[0.3, 0.1])
-    assert [(item.dataset, item.case, item.rate) for item in kept] == [(d, 2, r) for d in "ba" for r in (0.3, 0.1)]
+    assert [(item.dataset, item.case, item.rate) for item in kept] == [
+        (d, 2, r) for d in "ba" for r in (0.3, 0.1)
+    ]
     for wrong, words in (
         ({"datasets": ["c"]}, "dataset 'c'"),
         ({"cases": [3]}, "case '3'"),
@@ -182,7 +216,9 @@ def test_choosing_problems() -> None:
 def printed(tables: list[Table], width: int, terminal: bool = False) -> str:
     text = io.StringIO()
     colors = "standard" if terminal else None
-    to_terminal(tables, Console(file=text, width=width, force_terminal=terminal, color_system=colors))
+    to_terminal(
+        tables, Console(file=text, width=width, force_terminal=terminal, color_system=colors)
+    )
     return text.getvalue()
 
 
@@ -207,7 +243,11 @@ def test_terminal_fits_its_width(width: int, cell: str) -> None:
 
 
 def test_a_table_of_all_algorithms_fits_a_wide_terminal() -> None:
-    text = printed([only(records(dict.fromkeys([*PAPER, "nnpu-ga-c", "dist-pu-c", *ALL], 0.7)))], 115, terminal=True)
+    text = printed(
+        [only(records(dict.fromkeys([*PAPER, "nnpu-ga-c", "dist-pu-c", *ALL], 0.7)))],
+        115,
+        terminal=True,
+    )
     lines = [re.sub("\x1b.*?m", "", line) for line in text.splitlines()]
     assert max(map(len, lines)) <= 115
     assert sum("holistic-pu" in line for line in lines) == 1  # one block, not one per metric
@@ -233,7 +273,9 @@ def test_markdown(tmp_path: Path) -> None:
     assert (tmp_path / "r.md").read_text(encoding="utf-8") == text
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert lines[0].startswith("| algorithm | Accuracy (PA) | Accuracy (PAUC) |")
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {11}  # a name's pipe does not open a cell
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {
+        11
+    }  # a name's pipe does not open a cell
     assert any(line.startswith("| nnpu-c | **90.00 ± 0.47** |") for line in lines)
     assert any(line.startswith("| upu | 70.00 ± 0.47 |") for line in lines)
     assert "<script>" not in text
@@ -241,15 +283,22 @@ def test_markdown(tmp_path: Path) -> None:
 
 
 def test_latex(tmp_path: Path) -> None:
-    text = to_latex(table(pd.concat([records({**ALL, HOSTILE: 0.4}), records(ALL, setting="ts")])), tmp_path / "r.tex")
+    text = to_latex(
+        table(pd.concat([records({**ALL, HOSTILE: 0.4}), records(ALL, setting="ts")])),
+        tmp_path / "r.tex",
+    )
     assert (tmp_path / "r.tex").read_text(encoding="utf-8") == text
     assert "% Made by puarena. In the preamble: \\usepackage{booktabs}" in text
-    assert text.count("\\begin{table*}") == text.count("\\end{table*}") == 2  # not that of the hostile name
+    assert (
+        text.count("\\begin{table*}") == text.count("\\end{table*}") == 2
+    )  # not that of the hostile name
     assert "\\cmidrule(lr){2-4} \\cmidrule(lr){5-7} \\cmidrule(lr){8-10}" in text
     assert "nnpu-c & \\textbf{90.00}{\\tiny\\,$\\pm$\\,0.47} &" in text
     assert r"\textbackslash{}end\{table\}" in text
     assert r"a\textbar{}b\_c \& 50\% \{x\}" in text
-    body = [line for line in text.splitlines() if line.endswith("\\\\") and "multicolumn" not in line]
+    body = [
+        line for line in text.splitlines() if line.endswith("\\\\") and "multicolumn" not in line
+    ]
     assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {9}
     for line in text.splitlines()[1:]:
         plain = re.sub(r"\\[\\{}]", "", line)
@@ -272,7 +321,12 @@ def test_csv(tmp_path: Path) -> None:
     assert float(first["error"]) == pytest.approx(math.sqrt(2) / 3)
     assert float(first["std_population"]) == pytest.approx(math.sqrt(2 / 3))
     assert float(first["std_sample"]) == pytest.approx(1)
-    assert (first["n"], first["error_kind"], first["prior"], first["best"]) == ("3", "stderr", "", "0")
+    assert (first["n"], first["error_kind"], first["prior"], first["best"]) == (
+        "3",
+        "stderr",
+        "",
+        "0",
+    )
     assert {row["algorithm"] for row in rows} == {"upu", 'a,"b"'}
     assert len(pd.read_csv(tmp_path / "r.csv")) == 18
 
@@ -289,7 +343,9 @@ def test_an_unwritable_file(tmp_path: Path, write: Any) -> None:
 
 
 def test_a_row_of_the_suite_carries_its_note() -> None:
-    source = pd.concat([records({"p3mix-e": 0.6, "upu": 0.7}, dataset=name) for name in ("letter", "usps")])
+    source = pd.concat(
+        [records({"p3mix-e": 0.6, "upu": 0.7}, dataset=name) for name in ("letter", "usps")]
+    )
     letter, usps = table(source)
     assert any(note.startswith("p3mix-e: its early-learning weight of 5") for note in letter.notes)
     assert not any("early-learning" in note for note in usps.notes)

@@ -17,7 +17,7 @@ from puarena.report.page_data import embed
 from puarena.report.page_standings import VIEWS, choices
 from puarena.report.problems import Problem
 from puarena.report.statistics import statistics, verdict
-from puarena.store import Folder, Store
+from puarena.results import Folder, Store
 from results import ALL, HOSTILE, curves, records
 
 MADE = {"status": "ok", "device": "cpu", "version": "0", "torch": "2"}
@@ -53,10 +53,16 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    spec = {"name": "demo", "title": f"Title {HOSTILE}", "description": "</pre><script>boo()</script>"}
+    spec = {
+        "name": "demo",
+        "title": f"Title {HOSTILE}",
+        "description": "</pre><script>boo()</script>",
+    }
     store = Folder.create(tmp_path / "out", spec, "abc")
     store.write_shard("a", curves("a", algorithm=HOSTILE, dataset="d<b>"))
-    store.write_shard("b", curves("b", algorithm="nnpu-c", dataset="d<b>", status="diverged at step 100"))
+    store.write_shard(
+        "b", curves("b", algorithm="nnpu-c", dataset="d<b>", status="diverged at step 100")
+    )
     store.write_failure("c", ["c-0"], "out of <i>memory</i>")
     return store
 
@@ -67,7 +73,11 @@ def test_page(store: Store, tmp_path: Path) -> None:
     words = " ".join(page.text.split())
     assert not any(tag in {"iframe", "img", "boo"} for tag, _ in page.tags)
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "data"}, {}, {}]  # the data, Vega, and the page's own
+    assert scripts == [
+        {"type": "application/json", "id": "data"},
+        {},
+        {},
+    ]  # the data, Vega, and the page's own
     assert not any("boo()" in script or HOSTILE[:8] in script for script in page.scripts[:1])
     assert json.loads(page.scripts[0])["methods"][0]["label"] in {HOSTILE, "nnpu-c"}
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
@@ -93,7 +103,10 @@ def test_nothing_is_fetched(store: Store, tmp_path: Path) -> None:
     write_page(store, tmp_path / "page.html")
     page = Page(tmp_path / "page.html")
     links = [
-        value or "" for _, attributes in page.tags for name, value in attributes.items() if name in {"src", "href"}
+        value or ""
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in {"src", "href"}
     ]
     assert links
     assert all(link.startswith("#") or link == "data:," for link in links)
@@ -128,13 +141,20 @@ def test_table_of_the_page(tmp_path: Path) -> None:
 
 def test_the_data_of_the_page(tmp_path: Path) -> None:
     source = records(ALL).assign(status="ok", device="cpu", version="0", torch="2", prior=math.nan)
-    write_page(source, tmp_path / "page.html", error="std", algorithms=["upu", "nnpu-c", "pn-oracle"])
+    write_page(
+        source, tmp_path / "page.html", error="std", algorithms=["upu", "nnpu-c", "pn-oracle"]
+    )
     data = json.loads(Page(tmp_path / "page.html").scripts[0])
     assert [method["label"] for method in data["methods"]] == ["upu", "nnpu-c", "pn-oracle"]
     assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "frame"]
     assert data["problems"][0]["prior"] is None
     cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
-    assert cells[0][0][0] == [70, "70.00 ± 1.00", 3, 0]  # mean, text and n of upu by PA; above chance
+    assert cells[0][0][0] == [
+        70,
+        "70.00 ± 1.00",
+        3,
+        0,
+    ]  # mean, text and n of upu by PA; above chance
     assert data["about"]["upu"]["paper"]
     assert data["about"]["nnpu-c"]["calibrated"] is True
     assert len(data["picks"]) == 3 * 3 * 3
@@ -146,12 +166,25 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
 def test_page_and_stats_say_the_same(tmp_path: Path) -> None:
     import pandas as pd
 
-    means = {"upu": 0.7, "nnpu": 0.8, "nnpu-c": 0.8 + 1e-13, "mine": 0.7991, "pn-oracle": 0.95, "pn-naive": 0.9}
+    means = {
+        "upu": 0.7,
+        "nnpu": 0.8,
+        "nnpu-c": 0.8 + 1e-13,
+        "mine": 0.7991,
+        "pn-oracle": 0.95,
+        "pn-naive": 0.9,
+    }
     parts = []
     for i in range(6):
-        part = records({name: mean + i / 100 for name, mean in means.items()}, dataset=f"d{i}", case=1)
+        part = records(
+            {name: mean + i / 100 for name, mean in means.items()}, dataset=f"d{i}", case=1
+        )
         wave = (i % 2) * 0.009 * (part["algorithm"] == "mine")  # ahead on every other dataset
-        parts.append(part.assign(test_accuracy=part["test_accuracy"] + wave - 0.004 * (part["algorithm"] == "mine")))
+        parts.append(
+            part.assign(
+                test_accuracy=part["test_accuracy"] + wave - 0.004 * (part["algorithm"] == "mine")
+            )
+        )
     source = pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2")
     (found,) = statistics(source, "accuracy", "pa")
     write_page(source, tmp_path / "page.html")
@@ -165,31 +198,53 @@ def test_page_and_stats_say_the_same(tmp_path: Path) -> None:
     assert verdict(found.standings, "accuracy") == view["verdict"] == words
     assert words in " ".join(page.text.split())
     assert data["notes"][view["note"]] == found.standings.note
-    assert "drawing the 6 datasets again; cases of one dataset stay together" in found.standings.note
+    assert (
+        "drawing the 6 datasets again; cases of one dataset stay together" in found.standings.note
+    )
     rows = {data["methods"][int(i)]["label"]: row for i, row in view["rows"].items()}
     assert {name: row[3] for name, row in rows.items() if len(row) > 2} == {
-        "nnpu": "1=", "nnpu-c": "1=", "mine": "3", "upu": "4",
-    }  # fmt: skip
-    assert [len(rows[name]) for name in ("pn-oracle", "pn-naive")] == [2, 2]  # frames have a mean and no place
+        "nnpu": "1=",
+        "nnpu-c": "1=",
+        "mine": "3",
+        "upu": "4",
+    }
+    assert [len(rows[name]) for name in ("pn-oracle", "pn-naive")] == [
+        2,
+        2,
+    ]  # frames have a mean and no place
     for item in found.standings.items:
         assert rows[item.algorithm][1] == f"{item.mean:.2f}"
         assert rows[item.algorithm][5] == item.tied
         assert rows[item.algorithm][6:] == pytest.approx([item.low, item.high], abs=1e-3)
     assert found.standings.tied == ("nnpu", "nnpu-c", "mine")
-    single = data["views"]["3"]["accuracy.pa"]  # of one problem the splits are drawn, and that is said
+    single = data["views"]["3"][
+        "accuracy.pa"
+    ]  # of one problem the splits are drawn, and that is said
     assert "1 dataset is too few to draw again" in data["notes"][single["note"]]
-    for name in ("calibrated", "frame", "tied: cannot be told apart", "Page written on", "whole datasets"):
+    for name in (
+        "calibrated",
+        "frame",
+        "tied: cannot be told apart",
+        "Page written on",
+        "whole datasets",
+    ):
         assert name in page.text
     captions = sum(tag == "caption" for tag, _ in page.tags)
     assert captions == sum(tag == "table" for tag, _ in page.tags)
 
 
 def test_a_large_suite_stays_small(tmp_path: Path) -> None:
-    problems = [Problem(f"d{i % 9}", case, "os", rate, 0.5, "scar")
-                for i in range(9) for case in (1, 2) for rate in (0.1, 0.3, 0.5)]  # fmt: skip
+    problems = [
+        Problem(f"d{i % 9}", case, "os", rate, 0.5, "scar")
+        for i in range(9)
+        for case in (1, 2)
+        for rate in (0.1, 0.3, 0.5)
+    ]
     listed = choices(problems)
     assert len(listed) == VIEWS
-    assert listed[0] == tuple(range(len(problems)))  # everything comes first, then choices by one filter
+    assert listed[0] == tuple(
+        range(len(problems))
+    )  # everything comes first, then choices by one filter
     assert {tuple(range(i, i + 6)) for i in range(0, 54, 6)} <= set(listed)
     assert choices(problems[:1]) == [(0,)]
 
@@ -220,15 +275,25 @@ def test_page_of_a_summary(tmp_path: Path) -> None:
     write_page(tmp_path / "small.parquet", tmp_path / "page.html")
     page = Page(tmp_path / "page.html")
     assert "from an exported summary" in page.text
-    assert "120 checkpoints tested" in " ".join(page.text.split())  # of the results, not of the summary
-    (regret,) = (figure for figure in json.loads(page.scripts[0])["figures"] if figure["id"] == "regret")
+    assert "120 checkpoints tested" in " ".join(
+        page.text.split()
+    )  # of the results, not of the summary
+    (regret,) = (
+        figure for figure in json.loads(page.scripts[0])["figures"] if figure["id"] == "regret"
+    )
     assert "against OA" in json.dumps(regret["charts"])
     assert "against the best checkpoint" not in json.dumps(regret["charts"])
 
 
 def test_page_of_joined_results(store: Store, tmp_path: Path) -> None:
     store.info["sources"] = [
-        {"folder": "a<b>", "kind": "results folder", "runs": 2, "spec_hash": "abc", "versions": {"puarena": "0.1.0"}}
+        {
+            "folder": "a<b>",
+            "kind": "results folder",
+            "runs": 2,
+            "spec_hash": "abc",
+            "versions": {"puarena": "0.1.0"},
+        }
     ]
     write_page(store, tmp_path / "page.html")
     words = " ".join(Page(tmp_path / "page.html").text.split())
@@ -256,7 +321,10 @@ def words_of(source: Any, path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def test_several_configurations_only_where_there_were_several(tmp_path: Path) -> None:
-    for runs, expected in ((1, "with one hyperparameter configuration"), (4, "configurations (up to 4)")):
+    for runs, expected in (
+        (1, "with one hyperparameter configuration"),
+        (4, "configurations (up to 4)"),
+    ):
         store = Folder.create(tmp_path / str(runs), {"name": "x"}, "0" * 16)
         store.write_shard("a", curves("a", runs=runs, algorithm="nnpu"))
         words, _ = words_of(store.path, tmp_path / "page.html")
@@ -285,16 +353,25 @@ def test_one_number_has_one_text_where_it_is_half_way(tmp_path: Path) -> None:
         (cell,) = [row[0] for row in data["cells"][0][0] if row[0] and row[0][0] > 60]
         view = next(iter(next(iter(data["views"].values())).values()))
         (pick,) = [pick for pick in data["picks"] if pick[0] == view["best"] and pick[3] == 0]
-        assert view["rows"][str(view["best"])][1] == cell[1].split(" ± ")[0] == f"{pick[-1][0] / 100:.2f}"
+        assert (
+            view["rows"][str(view["best"])][1]
+            == cell[1].split(" ± ")[0]
+            == f"{pick[-1][0] / 100:.2f}"
+        )
         assert view["verdict"].startswith(f"nnpu has the highest mean accuracy, {cell[1]};")
 
 
 def test_a_method_at_chance_level_is_marked(tmp_path: Path) -> None:
     frame = records({"nnpu": 0.9, "vpu": 0.45}).assign(**MADE)
     _, data = words_of(frame, tmp_path / "page.html")
-    marks = {method["name"]: data["cells"][0][0][i][0][3] for i, method in enumerate(data["methods"])}
+    marks = {
+        method["name"]: data["cells"][0][0][i][0][3] for i, method in enumerate(data["methods"])
+    }
     assert marks == {"nnpu": 0, "vpu": 1}
 
 
 def test_how_failed_runs_are_tried_again(store: Store, tmp_path: Path) -> None:
-    assert "command with --retry-failed tries them again" in words_of(store.path, tmp_path / "page.html")[0]
+    assert (
+        "command with --retry-failed tries them again"
+        in words_of(store.path, tmp_path / "page.html")[0]
+    )

@@ -16,7 +16,7 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report import aggregate, load, select
 from puarena.report.sources import GROUP
-from puarena.store import Folder
+from puarena.results import Folder
 from results import PROBLEM, USUAL, curves, facts, frame
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN") or Path(__file__).parents[1] / "golden")
@@ -44,21 +44,32 @@ def test_golden(case: dict[str, Any]) -> None:
             assert row["n"] == case["params"]["trials"]
             for name, value in values.items():
                 found = row["stderr" if name == "error" else name]
-                assert abs(found - value) <= tolerance["atol"] + tolerance["rtol"] * abs(value), (metric, name)
+                assert abs(found - value) <= tolerance["atol"] + tolerance["rtol"] * abs(value), (
+                    metric,
+                    name,
+                )
 
 
 def test_ties_go_to_the_earliest_step_then_the_lowest_configuration() -> None:
-    records = [{"config": c, "step": s, "val_pa": 0.9} for c in (3, 1, 2) for s in (300, 200) if (c, s) != (1, 200)]
+    records = [
+        {"config": c, "step": s, "val_pa": 0.9}
+        for c in (3, 1, 2)
+        for s in (300, 200)
+        if (c, s) != (1, 200)
+    ]
     chosen = select(frame(records), ["pa"]).iloc[0]
     assert (chosen["step"], chosen["config"]) == (200, 2)
 
 
 def test_nan_never_wins_and_nothing_but_nan_selects_nothing() -> None:
     nan = math.nan
-    values = [{"step": 100, "val_pa": nan, "val_oa": nan}, {"step": 200, "val_pa": -5.0, "val_oa": nan}]
-    chosen = select(frame([{"split": 0, **v} for v in values] + [{"split": 1, "step": 100}])).set_index(
-        ["criterion", "split"]
-    )
+    values = [
+        {"step": 100, "val_pa": nan, "val_oa": nan},
+        {"step": 200, "val_pa": -5.0, "val_oa": nan},
+    ]
+    chosen = select(
+        frame([{"split": 0, **v} for v in values] + [{"split": 1, "step": 100}])
+    ).set_index(["criterion", "split"])
     assert chosen.loc[("pa", 0), "step"] == 200
     nothing = chosen.loc[("oa", 0)]
     assert nothing[["step", "config", "run", "value", *TESTED]].isna().all()
@@ -81,8 +92,20 @@ def test_one_split_has_no_error() -> None:
 
 
 def test_groups_are_kept_apart_also_without_a_prior() -> None:
-    others: list[dict[str, Any]] = [{}, {"case": 2}, {"setting": "ts"}, {"rate": 0.1}, {"prior": math.nan}]
-    others += [{"prior": 0.7}, {"algorithm": "upu"}, {"profile": "released"}, {"dataset": "it's"}, {"split": 1}]
+    others: list[dict[str, Any]] = [
+        {},
+        {"case": 2},
+        {"setting": "ts"},
+        {"rate": 0.1},
+        {"prior": math.nan},
+    ]
+    others += [
+        {"prior": 0.7},
+        {"algorithm": "upu"},
+        {"profile": "released"},
+        {"dataset": "it's"},
+        {"split": 1},
+    ]
     records = [{"step": 100, "run": str(i), **other} for i, other in enumerate(others)]
     chosen = select(frame(records), ["pa"])
     assert sorted(chosen["run"]) == [str(i) for i in range(len(others))]
@@ -94,11 +117,25 @@ def test_against_plain_python() -> None:
     random = np.random.default_rng(1)
     groups, splits, configs, records = 10, 2, 10, 1000
     group, split, config, step = (
-        axis.ravel() for axis in np.meshgrid(range(groups), range(splits), range(configs), range(records))
+        axis.ravel()
+        for axis in np.meshgrid(range(groups), range(splits), range(configs), range(records))
     )
-    data = pd.DataFrame({"algorithm": [f"a{i}" for i in group], "split": split, "config": config, "step": 100 * step})
-    data = data.assign(**PROBLEM, **USUAL, **(facts("a") | {"algorithm": data["algorithm"], "selectable": step > 0}))
-    data["run"] = data["algorithm"] + "-" + data["split"].astype(str) + "-" + data["config"].astype(str)
+    data = pd.DataFrame(
+        {
+            "algorithm": [f"a{i}" for i in group],
+            "split": split,
+            "config": config,
+            "step": 100 * step,
+        }
+    )
+    data = data.assign(
+        **PROBLEM,
+        **USUAL,
+        **(facts("a") | {"algorithm": data["algorithm"], "selectable": step > 0}),
+    )
+    data["run"] = (
+        data["algorithm"] + "-" + data["split"].astype(str) + "-" + data["config"].astype(str)
+    )
     for name in (*CHOOSING.values(), *TESTED):
         data[name] = random.integers(0, 300, len(data)) / 300
         data.loc[random.random(len(data)) < 0.1, name] = math.nan
@@ -112,7 +149,9 @@ def test_against_plain_python() -> None:
         mine = chosen[chosen["criterion"] == criterion].sort_values(["algorithm", "split"])
         compared = ["algorithm", "split", "config", "step", "run", *TESTED]
         pd.testing.assert_frame_equal(
-            mine[compared].reset_index(drop=True), first[compared].reset_index(drop=True), check_dtype=False
+            mine[compared].reset_index(drop=True),
+            first[compared].reset_index(drop=True),
+            check_dtype=False,
         )
         assert (mine["value"].to_numpy() == first[column].to_numpy()).all()
         assert (mine["configs"] == configs).all()

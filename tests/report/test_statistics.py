@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report import statistics as st
-from puarena.store import Folder
+from puarena.results import Folder
 from results import curves, records
 
 # Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2 and 3 what it
@@ -45,12 +45,19 @@ DEMSAR = pd.DataFrame(
 
 def test_demsar_ranks_and_friedman() -> None:
     means = st.ranks(DEMSAR).mean()
-    assert means.round(3).to_dict() == {"C4.5": 3.143, "C4.5+m": 2.0, "C4.5+cf": 2.893, "C4.5+m+cf": 1.964}
+    assert means.round(3).to_dict() == {
+        "C4.5": 3.143,
+        "C4.5+m": 2.0,
+        "C4.5+cf": 2.893,
+        "C4.5+m+cf": 1.964,
+    }
     test = st.friedman(DEMSAR)
     assert (test.k, test.n, test.note) == (4, 14, "")
     assert test.chi2_without_ties == pytest.approx(9.28, abs=0.005)
     plain = test.chi2_without_ties
-    assert 13 * plain / (14 * 3 - plain) == pytest.approx(3.69, abs=0.005)  # the paper's F, before ties
+    assert 13 * plain / (14 * 3 - plain) == pytest.approx(
+        3.69, abs=0.005
+    )  # the paper's F, before ties
     from scipy.stats import friedmanchisquare
 
     expected = friedmanchisquare(*(DEMSAR[name] for name in DEMSAR))
@@ -64,7 +71,9 @@ def test_the_f_form_is_the_analysis_of_variance_of_the_ranks() -> None:
     n, k = table.shape
     treatment = n * ((table.mean(0) - table.mean()) ** 2).sum() / (k - 1)
     residual = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
-    assert st.friedman(DEMSAR).f == pytest.approx(treatment / ((residual**2).sum() / ((n - 1) * (k - 1))))
+    assert st.friedman(DEMSAR).f == pytest.approx(
+        treatment / ((residual**2).sum() / ((n - 1) * (k - 1)))
+    )
 
 
 def test_demsar_nemenyi() -> None:
@@ -76,7 +85,10 @@ def test_demsar_nemenyi() -> None:
     # 3.143 - 1.964 = 1.18 < 1.25: at 0.05 nothing can be told apart
     assert test.groups == (("C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"),)
     # at 0.1 C4.5 is worse than both with m: 1.143 and 1.179 > 1.12
-    assert st.nemenyi(DEMSAR, alpha=0.1).groups == (("C4.5+m+cf", "C4.5+m", "C4.5+cf"), ("C4.5+cf", "C4.5"))
+    assert st.nemenyi(DEMSAR, alpha=0.1).groups == (
+        ("C4.5+m+cf", "C4.5+m", "C4.5+cf"),
+        ("C4.5+cf", "C4.5"),
+    )
 
 
 def test_demsar_wilcoxon() -> None:
@@ -125,14 +137,19 @@ def test_bootstrap_is_seeded_and_covers() -> None:
         assert item.n == 14
     random = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([["p", "q"], range(50)])
-    frame = pd.DataFrame(random.normal([80, 79, 70], 1, size=(100, 3)), index=index, columns=["a", "b", "c"])
+    frame = pd.DataFrame(
+        random.normal([80, 79, 70], 1, size=(100, 3)), index=index, columns=["a", "b", "c"]
+    )
     found = st.differences(frame, "a")
     assert [item.algorithm for item in found.items] == ["b", "c"]
     b = found.items[0]
     gaps = frame["b"] - frame["a"]
     assert b.value == pytest.approx(gaps.mean())
     half = 1.96 * gaps.std() / 10  # the interval of the normal distribution
-    assert (b.value - b.low, b.high - b.value) == (pytest.approx(half, rel=0.15), pytest.approx(half, rel=0.15))
+    assert (b.value - b.low, b.high - b.value) == (
+        pytest.approx(half, rel=0.15),
+        pytest.approx(half, rel=0.15),
+    )
 
 
 @pytest.mark.parametrize("n, k", [(14, 2), (4, 4), (0, 4)])
@@ -154,21 +171,30 @@ def many(problems: int = 6, **fixed: Any) -> pd.DataFrame:
     """Four algorithms and the oracle on several problems, three splits each."""
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.75, "pan": 0.6, "pn-oracle": 0.95}
     return pd.concat(
-        records({a: m + i / 100 for a, m in means.items()}, dataset=f"d{i}", **fixed) for i in range(problems)
+        records({a: m + i / 100 for a, m in means.items()}, dataset=f"d{i}", **fixed)
+        for i in range(problems)
     )
 
 
 def test_from_records() -> None:
     (found,) = st.statistics(many(), criteria="pa")
     assert found.algorithms == ("nnpu", "vpu", "upu", "pan")  # the oracle does not compete
-    assert (found.n, found.friedman.n, found.friedman.k, found.wilcoxon.n, found.differences.n) == (6, 6, 4, 6, 18)
+    assert (found.n, found.friedman.n, found.friedman.k, found.wilcoxon.n, found.differences.n) == (
+        6,
+        6,
+        4,
+        6,
+        18,
+    )
     assert [item.value for item in found.ranks.items] == [1, 2, 3, 4]
     assert found.friedman.chi2 == pytest.approx(18)
     assert found.differences.reference == "nnpu"
     assert [item.value for item in found.differences.items] == pytest.approx([-5, -10, -20])
     assert found.blocks[0] == "d0, case 1, OS 30%"
     assert [s.criterion for s in st.statistics(many(), metrics="auc")] == ["pa", "pauc", "oa"]
-    (split,) = st.statistics(many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"])
+    (split,) = st.statistics(
+        many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"]
+    )
     assert split.n == 6
     assert split.algorithms == ("nnpu", "upu")  # what sees the true labels never competes
     assert "share data" in split.notes[0]
@@ -179,11 +205,18 @@ def test_who_won_and_how_sure_that_is() -> None:
     (found,) = st.statistics(many(), criteria="pa")
     placed = found.standings
     assert (placed.n, placed.datasets, placed.unit, placed.splits) == (6, 6, "datasets", (3, 3))
-    assert [(item.algorithm, item.rank, item.rank_low, item.rank_high) for item in placed.items] == [
-        ("nnpu", 1, 1, 1), ("vpu", 2, 2, 2), ("upu", 3, 3, 3), ("pan", 4, 4, 4),
-    ]  # fmt: skip
+    assert [
+        (item.algorithm, item.rank, item.rank_low, item.rank_high) for item in placed.items
+    ] == [
+        ("nnpu", 1, 1, 1),
+        ("vpu", 2, 2, 2),
+        ("upu", 3, 3, 3),
+        ("pan", 4, 4, 4),
+    ]
     assert placed.tied == ("nnpu",)
-    assert "all 3 other methods are behind by more than chance (n = 6 problems" in st.verdict(placed, "accuracy")
+    assert "all 3 other methods are behind by more than chance (n = 6 problems" in st.verdict(
+        placed, "accuracy"
+    )
     few = replace(placed, unit="splits")
     assert "are behind by more than chance on these problems (n" in st.verdict(few, "accuracy")
     assert [round(item.value) for item in found.elo.items if item.algorithm == "nnpu"] == [1000]
@@ -205,7 +238,9 @@ def test_who_won_and_how_sure_that_is() -> None:
 
 def test_no_number_is_cut_where_there_is_little_room() -> None:
     out = StringIO()
-    means = {name: 0.5 + i / 20 for i, name in enumerate(("pn-naive", "upu", "nnpu", "vpu", "pn-oracle"))}
+    means = {
+        name: 0.5 + i / 20 for i, name in enumerate(("pn-naive", "upu", "nnpu", "vpu", "pn-oracle"))
+    }
     source = pd.concat([records(means, case=case) for case in (1, 2)])
     st.show_statistics(st.statistics(source, criteria=["oa"]), Console(width=80, file=out))
     text = out.getvalue()
@@ -233,8 +268,9 @@ def test_frames_make_the_gap_and_have_no_place() -> None:
     (found,) = st.statistics(records(means), criteria="pa", algorithms=["upu", "nnpu"])
     assert found.algorithms == ("nnpu", "upu")
     assert {item.algorithm: item.value for item in found.gap_closed.items} == {
-        "nnpu": pytest.approx(0.5), "upu": pytest.approx(0.25),
-    }  # fmt: skip
+        "nnpu": pytest.approx(0.5),
+        "upu": pytest.approx(0.25),
+    }
     (found,) = st.statistics(records(means), criteria="pa")
     assert [item.algorithm for item in found.standings.items] == ["nnpu", "upu"]
 
@@ -248,7 +284,12 @@ def test_exact_ties_are_ties() -> None:
 
 def test_few_problems_and_missing_results() -> None:
     (found,) = st.statistics(many(2), criteria="pa")
-    assert [item.value for item in found.ranks.items] == [1, 2, 3, 4]  # a mean rank is a description, no claim
+    assert [item.value for item in found.ranks.items] == [
+        1,
+        2,
+        3,
+        4,
+    ]  # a mean rank is a description, no claim
     assert "needs 5 blocks, and there are 2" in found.friedman.note
     assert "needs 6 blocks, and there are 2" in found.wilcoxon.note
     assert found.to_dict()["nemenyi"]["critical_difference"] is None
@@ -272,7 +313,9 @@ def test_problems_may_have_different_numbers_of_splits() -> None:
     assert len(found.notes) == 1  # nothing was left out
     assert "there are 2 and 5" in found.differences.note
     assert st.scores(source, over="splits").shape == (5, 4)
-    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS 30%", "upu"] == pytest.approx(70)
+    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS 30%", "upu"] == pytest.approx(
+        70
+    )
 
 
 def test_mistakes() -> None:
@@ -290,7 +333,10 @@ def test_mistakes() -> None:
 def test_command(tmp_path: Any) -> None:
     store = Folder.create(tmp_path, {"name": "x"}, "abc")
     names = [(i, a) for i in range(6) for a in ("upu", "nnpu", "vpu")]
-    parts = [curves("f", algorithm=a, dataset=f"d{i}").assign(run=f"{a}{i}-" + curves("f")["run"]) for i, a in names]
+    parts = [
+        curves("f", algorithm=a, dataset=f"d{i}").assign(run=f"{a}{i}-" + curves("f")["run"])
+        for i, a in names
+    ]
     parts = [part.assign(test_accuracy=len(part["algorithm"].iloc[0]) / 10) for part in parts]
     store.write_shard("f", pd.concat(parts))
     done = CliRunner().invoke(app, ["stats", str(tmp_path), "--json", "--criterion", "pa"])
@@ -298,7 +344,11 @@ def test_command(tmp_path: Any) -> None:
     (found,) = json.loads(done.stdout)
     assert found["n"] == 6
     assert found["friedman"]["chi2"] > 0
-    text = CliRunner().invoke(app, ["stats", str(tmp_path), "--criterion", "pa", "--metric", "accuracy,auc"]).stdout
+    text = (
+        CliRunner()
+        .invoke(app, ["stats", str(tmp_path), "--criterion", "pa", "--metric", "accuracy,auc"])
+        .stdout
+    )
     for words in (
         "Accuracy, models chosen by PA",
         "AUC, models chosen by PA",

@@ -18,11 +18,11 @@ import pytest
 from safetensors.numpy import save
 from typer.testing import CliRunner
 
-from puarena import files, processes
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.store import Folder, claims, open_store
-from puarena.store.planned import Planned, PlannedRun
+from puarena.results import Folder, claims, open_store
+from puarena.results.planned import Planned, PlannedRun
+from puarena.utils import files, processes
 from results import curves
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
@@ -45,7 +45,10 @@ def test_every_flipped_bit_of_a_shard_is_noticed(store: Folder) -> None:
     content, chance = file.read_bytes(), random.Random(0)
     for bit in chance.sample(range(8 * len(content)), 400):
         file.write_bytes(flipped(content, bit))
-        with pytest.raises(UserError, match=r"a\.parquet' .*remove it, and 'puarena run' recomputes only what it held"):
+        with pytest.raises(
+            UserError,
+            match=r"a\.parquet' .*remove it, and 'puarena run' recomputes only what it held",
+        ):
             Folder(store.path).outcomes()
     file.write_bytes(content)
     assert len(Folder(store.path).done_runs()) == 5
@@ -62,7 +65,9 @@ def test_a_seal_covers_itself() -> None:
 def test_a_run_counts_once(store: Folder) -> None:
     """As after two drivers with other fleet sizes, one better by chance: the first fleet by name counts, for all."""
     store.write_shard("b", curves("b", runs=1).assign(run="r", test_accuracy=0.9))
-    store.write_shard("a", curves("a", runs=2).assign(test_accuracy=0.5).replace({"run": {"a-0": "r"}}))
+    store.write_shard(
+        "a", curves("a", runs=2).assign(test_accuracy=0.5).replace({"run": {"a-0": "r"}})
+    )
     frame = open_store(store.path).relation().df()
     assert not frame.duplicated(["run", "step"]).any()
     assert set(frame["run"]) == {"r", "a-1"}
@@ -108,7 +113,10 @@ def test_of_two_specs_that_race_for_a_folder_one_is_refused(tmp_path: Path) -> N
         class Results:
             put = accepted.append
 
-        racers = [threading.Thread(target=race, args=(tmp_path / str(trial), n, start, Results)) for n in ("a", "b")]
+        racers = [
+            threading.Thread(target=race, args=(tmp_path / str(trial), n, start, Results))
+            for n in ("a", "b")
+        ]
         for racer in racers:
             racer.start()
         for racer in racers:
@@ -134,7 +142,9 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["spec.json"]
 
 
-def test_an_unwritable_folder_is_noticed_at_once(store: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_folder_is_noticed_at_once(
+    store: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = Path.write_bytes
 
     def read_only(self: Path, content: bytes) -> int:
@@ -181,7 +191,9 @@ def test_the_claim_of_the_dead_expires(tmp_path: Path) -> None:
 
 def test_a_claim_of_another_machine_needs_signs_of_life(tmp_path: Path) -> None:
     file = tmp_path / "f.1"
-    file.write_text(json.dumps({"token": "t", "machine": "elsewhere", "host": "h", "pid": 1, "began": ""}))
+    file.write_text(
+        json.dumps({"token": "t", "machine": "elsewhere", "host": "h", "pid": 1, "began": ""})
+    )
     assert claims.claim(tmp_path, "f") is None
     past = time.time() - 2 * claims.STALE
     os.utime(file, (past, past))
@@ -198,7 +210,9 @@ def test_a_claim_of_another_machine_needs_signs_of_life(tmp_path: Path) -> None:
 
 
 def planned(run: str, fleet: str) -> PlannedRun:
-    return PlannedRun(run, fleet, "digits", 1, "os", 0.3, 0.5, "scar", "upu", "definition", "true", 0, 0)
+    return PlannedRun(
+        run, fleet, "digits", 1, "os", 0.3, 0.5, "scar", "upu", "definition", "true", 0, 0
+    )
 
 
 def test_planned_runs_are_kept(store: Folder) -> None:
@@ -217,7 +231,12 @@ def test_doctor(store: Folder) -> None:
     store.write_shard("a", curves("a"))
     store.write_shard("b", curves("b"))
     (store.path / "progress" / "c.safetensors").write_bytes(b"no state")
-    marks = {"runs": '["a-0", "x"]', "done": "1", "parts": '[{"step": 1, "log": {"step": [1]}}]', "seal": files.SEAL}
+    marks = {
+        "runs": '["a-0", "x"]',
+        "done": "1",
+        "parts": '[{"step": 1, "log": {"step": [1]}}]',
+        "seal": files.SEAL,
+    }
     foreign = files.sealed(save({"x": np.zeros(1)}, marks))
     (store.path / "progress" / "d.safetensors").write_bytes(foreign)
     file = store.path / "shards" / "a.parquet"

@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena.bench.joint_spec import planned, unite
-from puarena.bench.plan import make_plan
-from puarena.bench.spec import Spec
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.experiments.joint_spec import planned, unite
+from puarena.experiments.plan import make_plan
+from puarena.experiments.spec import Spec
 from puarena.report import aggregate, load, select, table, to_csv
 from puarena.report.export import export, portable
-from puarena.store import Folder, open_store
-from puarena.store.merge import merge as join
-from puarena.store.summary import Summary
+from puarena.results import Folder, open_store
+from puarena.results.merge import merge as join
+from puarena.results.summary import Summary
 from results import curves
 
 SPEC = Spec(
@@ -48,8 +48,22 @@ def made(path: Path, spec: Spec, only: Any = None, **fixed: Any) -> Path:
         if only is not None and not only(run):
             continue
         values = dict.fromkeys(("test_accuracy", "test_auc"), int(run.run_id[:4], 16) / 70000)
-        about = {"dataset": run.problem.dataset, "case": run.problem.case, "setting": "os", "rate": 0.3, "prior": 0.5}
-        mine = curves("f", runs=1, algorithm=run.algorithm, split=run.split, config=run.config, **about, **values)
+        about = {
+            "dataset": run.problem.dataset,
+            "case": run.problem.case,
+            "setting": "os",
+            "rate": 0.3,
+            "prior": 0.5,
+        }
+        mine = curves(
+            "f",
+            runs=1,
+            algorithm=run.algorithm,
+            split=run.split,
+            config=run.config,
+            **about,
+            **values,
+        )
         frames.append(mine.assign(run=run.run_id))
     for i in range(0, len(frames), 6):
         fleet = f"fleet-{frames[i]['run'].iloc[0]}"
@@ -105,14 +119,18 @@ def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> No
 
 def test_the_same_run_twice(tmp_path: Path) -> None:
     a = made(tmp_path / "a", SPEC.override(algorithms=["upu", "nnpu"]))
-    b = made(tmp_path / "b", SPEC.override(algorithms=["nnpu", "pn-naive"]), seconds=9.0, device="cuda")
+    b = made(
+        tmp_path / "b", SPEC.override(algorithms=["nnpu", "pn-naive"]), seconds=9.0, device="cuda"
+    )
     done = merge([a, b], tmp_path / "c")
     assert (done.runs, done.shared, done.counts) == (24, 8, (16, 8))
     frame = load(tmp_path / "c").df()
     assert len(frame) == 24 * 3
     assert set(frame[frame["algorithm"] == "nnpu"]["device"]) == {"x"}  # of the first folder
     other = made(tmp_path / "d", SPEC.override(algorithms=["nnpu"]), test_accuracy=0.123)
-    with pytest.raises(UserError, match=r"a' and '.*d' have different results of the same run \(.*nnpu on digits"):
+    with pytest.raises(
+        UserError, match=r"a' and '.*d' have different results of the same run \(.*nnpu on digits"
+    ):
         merge([a, other], tmp_path / "e")
     assert not (tmp_path / "e").exists()
     done = merge([other, a], tmp_path / "e", overlap="first")
@@ -155,7 +173,9 @@ def test_users_files_need_not_be_here(tmp_path: Path) -> None:
     assert merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c").runs == 0
 
 
-@pytest.mark.parametrize("key, value", [("steps", 200), ("seed", 1), ("profile", "released"), ("record_every", 25)])
+@pytest.mark.parametrize(
+    "key, value", [("steps", 200), ("seed", 1), ("profile", "released"), ("record_every", 25)]
+)
 def test_other_protocols_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     small = SPEC.override(algorithms=["upu"], splits=1)
     a, b = made(tmp_path / "a", small), made(tmp_path / "b", small.override(**{key: value}))
@@ -168,7 +188,9 @@ def test_other_hyperparameters_are_refused_only_where_both_use_them(tmp_path: Pa
     a = made(tmp_path / "a", SPEC.override(algorithms=["upu"], hyper={"upu": {"lr": 0.1}}))
     b = made(tmp_path / "b", SPEC.override(algorithms=["upu", "nnpu"], splits=1))
     c = made(tmp_path / "c", SPEC.override(algorithms=["nnpu"]))
-    with pytest.raises(UserError, match=r"different hyperparameters of upu \(\{\"lr\": 0.1\} and \{\}\)"):
+    with pytest.raises(
+        UserError, match=r"different hyperparameters of upu \(\{\"lr\": 0.1\} and \{\}\)"
+    ):
         merge([a, b], tmp_path / "d")
     merge([a, c], tmp_path / "d")
     assert open_store(tmp_path / "d").spec["hyper"] == {"upu": {"lr": 0.1}}
@@ -179,7 +201,9 @@ def test_mistakes(tmp_path: Path) -> None:
     b = Path(shutil.copytree(a, tmp_path / "b"))
     info = json.loads((b / "spec.json").read_text())
     (b / "spec.json").write_text(json.dumps(info | {"versions": {"puarena": "0.0.7"}}))
-    with pytest.raises(UserError, match=r"made by puarena .* and '.*b' by 0\.0\.7, whose numbers may differ"):
+    with pytest.raises(
+        UserError, match=r"made by puarena .* and '.*b' by 0\.0\.7, whose numbers may differ"
+    ):
         merge([a, b], tmp_path / "c")
     (b / "spec.json").write_text(json.dumps(info | {"format": 99}))
     with pytest.raises(UserError, match="format 99"):
@@ -198,7 +222,10 @@ def test_mistakes(tmp_path: Path) -> None:
 
 
 def test_failures_are_kept_unless_another_folder_has_the_runs(tmp_path: Path) -> None:
-    a, b = made(tmp_path / "a", SPEC.override(cases=[1])), made(tmp_path / "b", SPEC.override(cases=[2]))
+    a, b = (
+        made(tmp_path / "a", SPEC.override(cases=[1])),
+        made(tmp_path / "b", SPEC.override(cases=[2])),
+    )
     one = make_plan(SPEC.override(cases=[2])).run_ids[0]
     open_store(b).write_failure("f", [one, "gone"], "out of memory")
     merge([a, b], tmp_path / "c")
@@ -223,7 +250,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Folder.create(path, plan.spec.to_dict(), plan.spec.hash())
     frames = []
     for i, run in enumerate(plan.runs):
-        about = {"dataset": "digits", "case": run.problem.case, "setting": "os", "rate": 0.3, "prior": 0.5}
+        about = {
+            "dataset": "digits",
+            "case": run.problem.case,
+            "setting": "os",
+            "rate": 0.3,
+            "prior": 0.5,
+        }
         about |= {"algorithm": run.algorithm, "split": run.split, "config": run.config}
         frame = curves("f", runs=1, records=9, **about).assign(run=run.run_id)
         if run.algorithm == "nnpu":
@@ -262,7 +295,9 @@ def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> Non
     shard = next(folder.glob("shards/*"))
     (tmp_path / "t.txt").write_text("hello")
     for wrong in (file, shard, tmp_path / "t.txt"):
-        with pytest.raises(UserError, match="neither a results folder nor a summary that 'puarena export' wrote"):
+        with pytest.raises(
+            UserError, match="neither a results folder nor a summary that 'puarena export' wrote"
+        ):
             table(wrong)
     damaged = bytearray(whole)
     damaged[4:400] = bytes(396)
@@ -276,8 +311,14 @@ def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> Non
 
 
 def test_a_published_summary_names_no_folder_of_the_machine() -> None:
-    spec = {"problems": [{"dataset": "/home/me/own.yaml"}, {"dataset": "letter"}], "plugins": ["C:\\me\\mine.py"]}
-    assert portable(spec) == {"problems": [{"dataset": "own.yaml"}, {"dataset": "letter"}], "plugins": ["mine.py"]}
+    spec = {
+        "problems": [{"dataset": "/home/me/own.yaml"}, {"dataset": "letter"}],
+        "plugins": ["C:\\me\\mine.py"],
+    }
+    assert portable(spec) == {
+        "problems": [{"dataset": "own.yaml"}, {"dataset": "letter"}],
+        "plugins": ["mine.py"],
+    }
     assert spec["plugins"] == ["C:\\me\\mine.py"]
 
 
@@ -289,7 +330,10 @@ def test_summaries_can_be_merged(folder: Path, tmp_path: Path) -> None:
     chosen = select(tmp_path / "c")
     old = chosen[chosen["algorithm"] != "upu-c"].reset_index(drop=True)
     pd.testing.assert_frame_equal(old, select(folder))
-    assert [part["kind"] for part in open_store(tmp_path / "c").info["sources"]] == ["summary", "results folder"]
+    assert [part["kind"] for part in open_store(tmp_path / "c").info["sources"]] == [
+        "summary",
+        "results folder",
+    ]
     done = merge([tmp_path / "s.parquet", folder], tmp_path / "d")  # the whole curves win
     assert done.counts == (0, 24)
 

@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from puarena import __version__, files
+from puarena import __version__
 from puarena.errors import UserError
-from puarena.store import COLUMNS, Folder, Store, open_store
+from puarena.results import COLUMNS, Folder, Store, open_store
+from puarena.utils import files
 from results import curves
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
@@ -70,7 +71,9 @@ def test_the_same_spec_goes_on(store: Store) -> None:
 
 
 def test_another_spec_is_refused(store: Store) -> None:
-    with pytest.raises(UserError, match=r"another spec \('demo', abc; this one is def\).*another --out"):
+    with pytest.raises(
+        UserError, match=r"another spec \('demo', abc; this one is def\).*another --out"
+    ):
         Folder.create(store.path, SPEC, "def")
 
 
@@ -125,7 +128,9 @@ def test_shards_without_their_spec_are_not_taken_over(store: Store) -> None:
 
 def test_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("I am a file")
-    with pytest.raises(UserError, match=r"cannot use the results folder .*not a directory.*another --out"):
+    with pytest.raises(
+        UserError, match=r"cannot use the results folder .*not a directory.*another --out"
+    ):
         Folder.create(tmp_path / "file" / "out", SPEC, "abc")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "shards").write_text("I am a file, too")
@@ -140,7 +145,9 @@ def test_a_folder_that_vanishes_while_writing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_full_disk_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_a_full_disk_loses_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     store.write_shard("a", curves("a"))
     before = (store.path / "shards" / "a.parquet").read_bytes()
 
@@ -164,7 +171,9 @@ def test_a_full_disk_loses_nothing(store: Store, monkeypatch: pytest.MonkeyPatch
     assert store.done_runs() == {"a-0", "a-1", "b-0", "b-1"}
 
 
-def test_a_disk_that_fills_while_duckdb_writes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_while_duckdb_writes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """/dev/full answers every write with ENOSPC."""
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
@@ -180,7 +189,9 @@ def test_a_disk_that_fills_while_duckdb_writes(store: Store, monkeypatch: pytest
     assert store.done_runs() == set()
 
 
-def test_a_shard_has_its_name_only_when_it_is_on_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_has_its_name_only_when_it_is_on_the_disk(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events: list[str] = []
     fsync, replace = os.fsync, os.replace
 
@@ -207,7 +218,7 @@ import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from results import curves
 from puarena import files
-from puarena.store import Folder
+from puarena.results import Folder
 files.os.replace = lambda *args: os._exit(9)
 Folder({str(store.path)!r}).write_shard("b", curves("b"))
 """
@@ -222,7 +233,9 @@ Folder({str(store.path)!r}).write_shard("b", curves("b"))
 
 def assert_names_the_file(store: Store, name: str, what: str) -> None:
     for use in (store.done_runs, store.relation, store.shards, store.failed, store.diverged):
-        with pytest.raises(UserError, match=f"{name}' {what}.*remove it.*recomputes only what it held"):
+        with pytest.raises(
+            UserError, match=f"{name}' {what}.*remove it.*recomputes only what it held"
+        ):
             use()
     (store.path / "shards" / name).unlink()
     assert store.done_runs() == {"a-0", "a-1"}
@@ -247,7 +260,9 @@ def test_a_shard_cut_anywhere(store: Store) -> None:
     ends = [*range(20), *range(len(whole) - 40, len(whole))]
     for kept in {*ends, *range(20, len(whole), 61)}:
         file.write_bytes(whole[:kept])
-        with pytest.raises(UserError, match=r"a\.parquet' .*remove it, and 'puarena run' recomputes"):
+        with pytest.raises(
+            UserError, match=r"a\.parquet' .*remove it, and 'puarena run' recomputes"
+        ):
             Folder(store.path).done_runs()
     file.write_bytes(whole)
     assert Folder(store.path).done_runs() == {"a-0", "a-1"}
@@ -255,7 +270,7 @@ def test_a_shard_cut_anywhere(store: Store) -> None:
 
 HANDLES = """
 import resource, sys
-from puarena.store import Folder
+from puarena.results import Folder
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[2])))
 try:
     print(len(Folder(sys.argv[1]).done_runs()))
@@ -332,7 +347,11 @@ def test_diverged_and_failed(store: Store) -> None:
     store.write_failure("b", ["b-0", "b-1"], "out of memory")
     assert store.diverged() == {"a-1": "diverged at step 100"}  # done, and data
     assert store.failed() == {"b-0": "out of memory", "b-1": "out of memory"}
-    assert store.done_runs() == {"a-0", "a-1", "a-2"}  # a diverged run is not tried again, a failed fleet is
+    assert store.done_runs() == {
+        "a-0",
+        "a-1",
+        "a-2",
+    }  # a diverged run is not tried again, a failed fleet is
     store.write_shard("b", curves("b"))  # the failure is forgotten
     assert store.failures() == []
     assert store.failed() == {}
@@ -350,7 +369,7 @@ def test_a_spoiled_failure_note(store: Store) -> None:
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
 def test_a_report_can_go_to_the_standard_output(tmp_path: Path) -> None:
-    script = "from puarena.files import write_file as w; print('hello', flush=True); w('/dev/stdout', 'you')"
+    script = "from puarena.utils.files import write_file as w; print('hello', flush=True); w('/dev/stdout', 'you')"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "hello\nyou"
     with (tmp_path / "log").open("w") as log:
         subprocess.run([sys.executable, "-c", script], stdout=log, check=True)
@@ -359,5 +378,5 @@ def test_a_report_can_go_to_the_standard_output(tmp_path: Path) -> None:
 
 def test_import_is_light() -> None:
     heavy = "('torch', 'pandas', 'duckdb', 'rich', 'jinja2')"
-    script = f"import sys, puarena.store, puarena.report; print([m for m in {heavy} if m in sys.modules])"
+    script = f"import sys, puarena.results, puarena.report; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"

@@ -13,6 +13,18 @@ with torch_or_names():
     from puarena.algorithms.core.registry import get, names
 
 __all__ = [
-    "Algorithm", "Batch", "Choice", "Entry", "Hyper", "LogUniform", "Now", "Phase", "Setup", "Update",
-    "col", "get", "logistic", "names",
-]  # fmt: skip
+    "Algorithm",
+    "Batch",
+    "Choice",
+    "Entry",
+    "Hyper",
+    "LogUniform",
+    "Now",
+    "Phase",
+    "Setup",
+    "Update",
+    "col",
+    "get",
+    "logistic",
+    "names",
+]

@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 from puarena.algorithms.core.base import Algorithm, Hyper
 from puarena.algorithms.core.counting import log_count_law, nearest_count
 from puarena.algorithms.core.losses import col, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 class CountLoss(Algorithm):
@@ -28,13 +28,19 @@ class CountLoss(Algorithm):
     cost = 1.5
     differs = (
         "The published code runs the exact-count form with int(n prior) positives, on a probability scale with 1e-6 "
-        "added to the normaliser, clips the gradient's norm at 10 and skips steps whose loss is NaN. The authors' law "
+        "added to the normalizer, clips the gradient's norm at 10 and skips steps whose loss is NaN. The authors' law "
         "has the share of positives inside U; it is told the prior, as the plain form here."
     )
-    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
+    authors_optimizer = Optimizer("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
-    form = Hyper("kl", "penalty: the whole law of the count, or its expected value alone", choices=("kl", "exact"))
-    unlabeled_prior = Hyper("pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+    form = Hyper(
+        "kl",
+        "penalty: the whole law of the count, or its expected value alone",
+        choices=("kl", "exact"),
+    )
+    unlabeled_prior = Hyper(
+        "pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar")
+    )
 
     goal: Tensor  # [runs, n + 1]: weights of -log Q(k)
     least: Tensor  # [runs]: added so that the KL form's minimum is zero

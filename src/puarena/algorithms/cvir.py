@@ -8,7 +8,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, col
 from puarena.algorithms.core.losses import count, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 class CVIR(Algorithm):
@@ -27,9 +27,11 @@ class CVIR(Algorithm):
         "when no unlabeled member of the batch is kept. The authors drop the share of positives inside U; it is told "
         "the prior, as the plain form here, and drops too many in the one-sample setting."
     )
-    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
+    authors_optimizer = Optimizer("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
-    unlabeled_prior = Hyper("pi", "what a plain run drops of U: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+    unlabeled_prior = Hyper(
+        "pi", "what a plain run drops of U: pi, or pi-bar inside U", choices=("pi", "pi-bar")
+    )
 
     n_dropped: Tensor
     keep: Tensor
@@ -44,7 +46,9 @@ class CVIR(Algorithm):
         """Return 0 for the ``n_dropped`` highest scores of every run and 1 for the others; of ties the first goes."""
         order = scores.argsort(dim=-1, descending=True, stable=True)
         place = torch.arange(scores.shape[-1], device=scores.device)
-        return torch.zeros_like(scores).scatter_(-1, order, (place >= col(n_dropped)).to(scores.dtype))
+        return torch.zeros_like(scores).scatter_(
+            -1, order, (place >= col(n_dropped)).to(scores.dtype)
+        )
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """Choose which unlabeled points to keep."""

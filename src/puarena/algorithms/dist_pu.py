@@ -11,7 +11,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.losses import cross_entropy, entropy, mixup, pick
-from puarena.algorithms.core.optimiser import Declared, Optimiser
+from puarena.algorithms.core.optimizer import Declared, Optimizer
 
 
 def clamped(f: Tensor) -> Tensor:
@@ -28,7 +28,9 @@ class DistPU(Algorithm):
     """
 
     name, title = "dist-pu", "Dist-PU"
-    paper = "Zhao, Xu, Jiang, Wen, Huang: PU learning from a label distribution perspective, CVPR 2022"
+    paper = (
+        "Zhao, Xu, Jiang, Wen, Huang: PU learning from a label distribution perspective, CVPR 2022"
+    )
     setting, calibrates = "two-sample", True
     phases = (Phase("warm-up", (Update("warm_up_loss"),), epochs=7), Phase())
     cost = 2.2
@@ -36,9 +38,13 @@ class DistPU(Algorithm):
         "The published code matches the mean score to 1 - prior, mixes hard labels of the current batch so that a pair "
         "of different labels becomes negative, and has no warm-up entropy and no clamp."
     )
-    authors_optimiser: ClassVar[Declared] = {
-        "warm-up": Optimiser("adam", 5e-4, weight_decay=5e-3, schedule="cosine", source="the authors' code"),
-        "main": Optimiser("adam", 5e-5, weight_decay=1e-3, schedule="cosine", source="the authors' code"),
+    authors_optimizer: ClassVar[Declared] = {
+        "warm-up": Optimizer(
+            "adam", 5e-4, weight_decay=5e-3, schedule="cosine", source="the authors' code"
+        ),
+        "main": Optimizer(
+            "adam", 5e-5, weight_decay=1e-3, schedule="cosine", source="the authors' code"
+        ),
     }
 
     nu = Hyper(5.0, "weight of the cross entropy on mixed points")
@@ -65,7 +71,9 @@ class DistPU(Algorithm):
     def main(self, f_p: Tensor, f_u: Tensor, f_mix: Tensor, target: Tensor, mu: Tensor) -> Tensor:
         """Return the loss of the main stage; ``mu`` is the current weight of the entropy."""
         f_p, f_u, f_mix = clamped(f_p), clamped(f_u), clamped(f_mix)
-        mixing = self.gamma * entropy(f_mix).mean(-1) + self.nu * cross_entropy(f_mix, target).mean(-1)
+        mixing = self.gamma * entropy(f_mix).mean(-1) + self.nu * cross_entropy(f_mix, target).mean(
+            -1
+        )
         return self.distribution(f_p, f_u) + mu * entropy(f_u).mean(-1) + mixing
 
     @staticmethod
@@ -84,7 +92,10 @@ class DistPU(Algorithm):
         if phase.name != "main":
             return {}
         size = self.setup.batch_p + self.setup.batch_u
-        return {"lam": draws.beta("lam", self.mix_beta), "partner": draws.permutation("partner", size)}
+        return {
+            "lam": draws.beta("lam", self.mix_beta),
+            "partner": draws.permutation("partner", size),
+        }
 
     def on_phase(self, phase: Phase, passes: Passes) -> None:
         """At the switch: store the soft labels."""

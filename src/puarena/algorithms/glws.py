@@ -1,4 +1,4 @@
-"""GLWS: a general framework for learning from weak supervision; for PU data, expectation-maximisation on counts.
+"""GLWS: a general framework for learning from weak supervision; for PU data, expectation-maximization on counts.
 
 Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: A general framework for learning from weak supervision.
 ICML 2024.
@@ -9,7 +9,7 @@ from torch import Tensor
 from puarena.algorithms.core.base import Algorithm, Hyper
 from puarena.algorithms.core.counting import posterior_given_count
 from puarena.algorithms.core.losses import count, cross_entropy, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 class GLWS(Algorithm):
@@ -30,17 +30,26 @@ class GLWS(Algorithm):
         "(at all positions but the last), so its q are not the conditional probabilities. The authors count with the "
         "share of positives inside U; it is told the prior, as the plain form here."
     )
-    authors_optimiser = Optimiser(
-        "adamw", 5e-4, weight_decay=1e-4, spares_biases=True, schedule="slow-cosine", source="the authors' MNIST runs"
+    authors_optimizer = Optimizer(
+        "adamw",
+        5e-4,
+        weight_decay=1e-4,
+        spares_biases=True,
+        schedule="slow-cosine",
+        source="the authors' MNIST runs",
     )
 
-    unlabeled_prior = Hyper("pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar"))
+    unlabeled_prior = Hyper(
+        "pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar")
+    )
 
     m: Tensor  # [runs]: positives in the unlabeled batch
 
     def prepare(self) -> None:
         """Count the positives of a batch."""
-        self.state("m", count(self.unlabeled_prior_of_runs(exact=True).clamp(0, 1), self.setup.batch_u))
+        self.state(
+            "m", count(self.unlabeled_prior_of_runs(exact=True).clamp(0, 1), self.setup.batch_u)
+        )
 
     def posterior(self, f_u: Tensor) -> Tensor:
         """E-step: return ``q``, without gradient."""

@@ -13,7 +13,7 @@ from puarena.algorithms.core.averages import ema_, frozen_copy
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.breaks import break_of_trends, trend_terms
 from puarena.algorithms.core.losses import col, cross_entropy, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 DECAY = 0.999  # of the teacher, every step of phase 1
 EXPONENT = 0.8  # of the pseudo labels' ramp
@@ -44,16 +44,24 @@ class HolisticPU(Algorithm):
     needs_prior = False
     strong_view = True
     networks = ("a", "f")
-    phases = (Phase("trends", (Update("trend_loss", ("a",)),), extra=True, selectable=False), Phase())
+    phases = (
+        Phase("trends", (Update("trend_loss", ("a",)),), extra=True, selectable=False),
+        Phase(),
+    )
     weight_decay, nesterov = 5e-4, True
     cost = 1.1
     differs = (
-        "The published code predicts with the teacher, continued across both networks and (with batch normalisation) "
+        "The published code predicts with the teacher, continued across both networks and (with batch normalization) "
         "left in training mode; warms the learning rate up during phase 1; divides the ramp by 18,000 of 20,000 steps; "
         "and gives points in a dropped last batch the score 1."
     )
-    authors_optimiser = Optimiser(  # its schedule is part of the method
-        "sgd", 1.5e-3, nesterov=True, weight_decay=5e-4, spares_biases=True, source="the authors' CIFAR-10 runs"
+    authors_optimizer = Optimizer(  # its schedule is part of the method
+        "sgd",
+        1.5e-3,
+        nesterov=True,
+        weight_decay=5e-4,
+        spares_biases=True,
+        source="the authors' CIFAR-10 runs",
     )
 
     smoothing = Hyper(0.1, "label smoothing of the positives in phase 1")
@@ -82,7 +90,9 @@ class HolisticPU(Algorithm):
     def trend_risk(self, f_p_w: Tensor, f_p_s: Tensor, f_u_w: Tensor) -> Tensor:
         """Return phase 1's loss from the logits of the weak (w) and strong (s) views."""
         target = 1 - col(self.smoothing) / 2
-        positive = (cross_entropy(f_p_w, target).mean(-1) + cross_entropy(f_p_s, target).mean(-1)) / 2
+        positive = (
+            cross_entropy(f_p_w, target).mean(-1) + cross_entropy(f_p_s, target).mean(-1)
+        ) / 2
         return positive + logistic(f_u_w, -1).mean(-1)
 
     def trend_loss(self, batch: Batch) -> Tensor:
@@ -119,17 +129,23 @@ class HolisticPU(Algorithm):
         trend = self.trend / (self.n_records - 1).clamp_min(1)
         self.pseudo.copy_(trend > col(break_of_trends(trend)))
 
-    def pseudo_risk(self, f_p_w: Tensor, f_u_w: Tensor, f_u_s: Tensor, pseudo: Tensor, ramp: Tensor) -> Tensor:
+    def pseudo_risk(
+        self, f_p_w: Tensor, f_u_w: Tensor, f_u_s: Tensor, pseudo: Tensor, ramp: Tensor
+    ) -> Tensor:
         """Return phase 2's loss from the logits of both views, the pseudo labels and their weight."""
         s = torch.sigmoid(f_u_w.detach())
         sure = torch.maximum(s, 1 - s) >= col(self.confidence)
         consistent = (sure * cross_entropy(f_u_s, (s >= 0.5).to(s.dtype))).mean(-1)
-        return logistic(f_p_w, +1).mean(-1) + cross_entropy(f_u_w, ramp * pseudo).mean(-1) + consistent
+        return (
+            logistic(f_p_w, +1).mean(-1) + cross_entropy(f_u_w, ramp * pseudo).mean(-1) + consistent
+        )
 
     def loss(self, batch: Batch) -> Tensor:
         """Return phase 2's loss."""
         f_p, f_u, f_strong = two_views(self.f, batch, slice(batch.n_p, None))
-        return self.pseudo_risk(f_p, f_u, f_strong, self.pseudo.gather(1, batch.i_u), batch.at["ramp"])
+        return self.pseudo_risk(
+            f_p, f_u, f_strong, self.pseudo.gather(1, batch.i_u), batch.at["ramp"]
+        )
 
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:
         """Let the learning rate follow a cosine in both phases, and the pseudo labels grow in the second."""

@@ -13,8 +13,8 @@ from puarena.algorithms.core.losses import ascent_step, logistic, with_value
 class ImbPU(Algorithm):
     """``target mean_P L+ + k max(-beta, mean_U L- - prior mean_P L-)``, ``k = (1-target)/(1-prior)``, ``target = 1/2``.
 
-    The non-negative risk of a population with the share ``target`` of positives: the decision at 0 then maximises the
-    balanced accuracy, so that PA, an estimate of the accuracy, disfavours it where the prior is far from one half.
+    The non-negative risk of a population with the share ``target`` of positives: the decision at 0 then maximizes the
+    balanced accuracy, so that PA, an estimate of the accuracy, disfavors it where the prior is far from one half.
     ``form = ga``: where the maximum is ``-beta`` the step un-learns the negative part, as nnPU-GA.
     """
 
@@ -27,10 +27,14 @@ class ImbPU(Algorithm):
         "the only one read, replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
     )
 
-    target = Hyper(0.5, "share of positives of the population whose risk is minimised")
-    beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall, before the factor k")
+    target = Hyper(0.5, "share of positives of the population whose risk is minimized")
+    beta = Hyper(
+        0.0, "tolerance: how far below zero the negative part may fall, before the factor k"
+    )
     gamma = Hyper(1.0, "scale of the ascent step, 0 to 1")
-    form = Hyper("clamp", "non-negative form: clamped, or with gradient ascent", choices=("clamp", "ga"))
+    form = Hyper(
+        "clamp", "non-negative form: clamped, or with gradient ascent", choices=("clamp", "ga")
+    )
     surrogate_loss = Hyper("logistic", "the loss L", choices=("logistic", "sigmoid"))
 
     ascends: Tensor

@@ -65,4 +65,8 @@ class LBE(Algorithm):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the loss of a step on both networks."""
-        return self.m_step(*batch.split(self.f(batch.x)), *batch.split(self.e(batch.x)), self.q.gather(1, batch.i_u))
+        return self.m_step(
+            *batch.split(self.f(batch.x)),
+            *batch.split(self.e(batch.x)),
+            self.q.gather(1, batch.i_u),
+        )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Hyper
 from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 class NonNegativeRisk(Algorithm):
@@ -20,7 +20,9 @@ class NonNegativeRisk(Algorithm):
     def risk_parts(self, f_p: Tensor, f_u: Tensor) -> tuple[Tensor, Tensor]:
         """Return the positive and the negative part of the unbiased risk."""
         l_p = logistic(f_p, -1)
-        return self.prior * logistic(f_p, +1).mean(-1), self.mean_u(logistic(f_u, -1), l_p) - self.prior * l_p.mean(-1)
+        return self.prior * logistic(f_p, +1).mean(-1), self.mean_u(
+            logistic(f_u, -1), l_p
+        ) - self.prior * l_p.mean(-1)
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the clamped risk."""
@@ -32,11 +34,11 @@ class NNPU(NonNegativeRisk):
     """``prior mean_P l+ + max(-beta, mean_U l- - prior mean_P l-)``."""
 
     name, title = "nnpu", "nnPU"
-    paper = (
-        "Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator, NeurIPS 2017"
-    )
+    paper = "Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator, NeurIPS 2017"
     setting, calibrates = "two-sample", True
     differs = "The plain form is the published code's (its beta is fixed at 0); its calibrated form is the batch union."
-    authors_optimiser = Optimiser("adam", 1e-3, weight_decay=5e-3, source="nnPU's code, MNIST; 1e-5 on CIFAR-10")
+    authors_optimizer = Optimizer(
+        "adam", 1e-3, weight_decay=5e-3, source="nnPU's code, MNIST; 1e-5 on CIFAR-10"
+    )
 
     beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall")

@@ -12,7 +12,7 @@ from torch.special import digamma
 from puarena.algorithms.core.base import Algorithm, Passes, col
 from puarena.algorithms.core.losses import logistic
 
-NEIGHBOURS = 3
+NEIGHBORS = 3
 CANDIDATES = 100
 SLACK = 1e-12  # of a distance: which of two equal ones is less is a matter of rounding
 
@@ -21,7 +21,7 @@ class NTC(Algorithm):
     """Telling P from U; positive iff ``f > t``, t the cut of the unlabeled logits with the most mutual information.
 
     ``I(t) = -mean psi(m) - (n_0/n) psi(n_0) - (n_1/n) psi(n_1)``, n_1 of n unlabeled training points above t, m the
-    number of points within the distance of a point's third neighbour on its own side. Labels may favour clear
+    number of points within the distance of a point's third neighbor on its own side. Labels may favor clear
     positives: then the order is right and only the zero is wrong. Needs no prior.
     """
 
@@ -31,9 +31,7 @@ class NTC(Algorithm):
         "AISTATS 2025"
     )
     needs_prior, rough = False, True
-    differs = (
-        "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
-    )
+    differs = "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the risk of telling labeled from unlabeled, as the naive frame has it."""
@@ -46,7 +44,7 @@ class NTC(Algorithm):
         return first_maximum(cuts, information).to(self.prior.dtype)
 
 
-def lowest_rank(n: int, k: int = NEIGHBOURS) -> int:
+def lowest_rank(n: int, k: int = NEIGHBORS) -> int:
     """Return how many points of n lie below the first candidate: fewer carry no information that the estimate shows."""
     from scipy.optimize import brentq
     from scipy.special import psi
@@ -64,7 +62,9 @@ def lowest_rank(n: int, k: int = NEIGHBOURS) -> int:
     return math.floor(brentq(excess, low, 0.5, xtol=1e-14) * n)
 
 
-def mutual_information(z: Tensor, lowest: int, k: int = NEIGHBOURS, count: int = CANDIDATES) -> tuple[Tensor, Tensor]:
+def mutual_information(
+    z: Tensor, lowest: int, k: int = NEIGHBORS, count: int = CANDIDATES
+) -> tuple[Tensor, Tensor]:
     """Return candidate cuts of ``[runs, n]`` logits and their information, ``[runs, count]``; NaN if k are too few."""
     n = z.shape[-1]
     z = z.sort(-1).values
@@ -88,8 +88,12 @@ def _within(z: Tensor, below: Tensor, k: int, side: int) -> Tensor:
     own = (position >= 0) & (position < n)
     near = z.gather(1, position.clamp(0, n - 1).flatten(1)).view(position.shape)
     points = near[..., :k]
-    distance = (points.unsqueeze(-1) - near.unsqueeze(-2)).abs().masked_fill(~own.unsqueeze(-2), math.inf)
-    distance = distance.masked_fill(torch.eye(k, 2 * k, dtype=torch.bool, device=z.device), math.inf)
+    distance = (
+        (points.unsqueeze(-1) - near.unsqueeze(-2)).abs().masked_fill(~own.unsqueeze(-2), math.inf)
+    )
+    distance = distance.masked_fill(
+        torch.eye(k, 2 * k, dtype=torch.bool, device=z.device), math.inf
+    )
     reach = distance.sort(-1).values[..., k - 1]
     slack = SLACK * (points.abs() + reach)
     low = torch.searchsorted(z, (points - reach - slack).flatten(1))

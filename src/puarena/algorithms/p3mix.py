@@ -23,9 +23,11 @@ class P3Mix(Algorithm):
     paper = "Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled learning, ICLR 2022"
     needs_prior = False
     phases = (Phase("early", (Update("early_loss"),), epochs=EARLY), Phase())
-    differs = "The published code ranks the positives in training mode, which matters with batch normalisation only."
+    differs = "The published code ranks the positives in training mode, which matters with batch normalization only."
 
-    gamma = Hyper(0.85, "an unlabeled point is in doubt while its score lies between 1 - gamma and gamma")
+    gamma = Hyper(
+        0.85, "an unlabeled point is in doubt while its score lies between 1 - gamma and gamma"
+    )
     w_positive = Hyper(1.0, "weight of the mixed positives")
     w_unlabeled = Hyper(1.0, "weight of the mixed unlabeled points")
     w_entropy = Hyper(0.5, "weight of the entropy of all predictions")
@@ -53,7 +55,9 @@ class P3Mix(Algorithm):
     def mixed_risk(self, f_p: Tensor, f_u: Tensor, t_p: Tensor, t_u: Tensor) -> Tensor:
         """Return ``w_P mean_P CE + w_U mean_U CE + w_ent mean H`` on mixed points, probabilities clipped at 1e-4."""
         f_p, f_u = f_p.clamp(-CLIP, CLIP), f_u.clamp(-CLIP, CLIP)
-        risk = self.w_positive * cross_entropy(f_p, t_p).mean(-1) + self.w_unlabeled * cross_entropy(f_u, t_u).mean(-1)
+        risk = self.w_positive * cross_entropy(f_p, t_p).mean(
+            -1
+        ) + self.w_unlabeled * cross_entropy(f_u, t_u).mean(-1)
         return risk + self.w_entropy * entropy(torch.cat([f_p, f_u], -1)).mean(-1)
 
     def risk(self, f_p: Tensor, f_u: Tensor, labels: Tensor) -> Tensor:
@@ -71,7 +75,9 @@ class P3Mix(Algorithm):
 
     def early_loss(self, batch: Batch) -> Tensor:
         """Mix with a random permutation of the batch."""
-        labels = self.labels(batch, self.prior.new_zeros(len(batch.x), batch.x.shape[1] - batch.n_p))
+        labels = self.labels(
+            batch, self.prior.new_zeros(len(batch.x), batch.x.shape[1] - batch.n_p)
+        )
         return self._mix(batch, labels, batch.x, labels, batch.draw["permutation"])
 
     def loss(self, batch: Batch) -> Tensor:

@@ -19,7 +19,10 @@ class P3MixC(P3Mix):
     name, title = "p3mix-c", "P3MIX-C"
     cost = 1.5
 
-    gamma = Hyper(0.8, "scores at or above gamma become positive; between 1 - gamma and gamma a point is in doubt")
+    gamma = Hyper(
+        0.8,
+        "scores at or above gamma become positive; between 1 - gamma and gamma a point is in doubt",
+    )
     w_entropy = Hyper(0.1, "weight of the entropy of all predictions")
 
     def corrected(self, s_u: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""P3MIX-E: partially positive mixup with early-learning regularisation.
+"""P3MIX-E: partially positive mixup with early-learning regularization.
 
 Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled learning. ICLR 2022.
 """
@@ -21,7 +21,8 @@ class P3MixE(P3Mix):
     name, title = "p3mix-e", "P3MIX-E"
     cost = 2.0
     differs = (
-        P3Mix.differs + " Its teacher averages from the initial weights on; here it begins with the network after the "
+        P3Mix.differs
+        + " Its teacher averages from the initial weights on; here it begins with the network after the "
         "first epoch. The early-learning weight of 5 is the paper's; it works against an untrained teacher, whose "
         "arbitrary outputs hold the network during the first epoch, and on Letter all outputs collapse to one side."
     )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Phase, Setup, Update, col
 from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 def log_shifted(f: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def log_shifted(f: Tensor) -> Tensor:
 class PAN(Algorithm):
     """``V = sum_P log D + sum_U max(log(1-D) - log(1 - mean_U D), 0) + balance sum_U [log(1-C) - log C] (2D - 1)``.
 
-    D maximises, C minimises. ``D = sigmoid(d)`` tells labeled from unlabeled, ``C = sigmoid(f)`` predicts; 0.01 is
+    D maximizes, C minimizes. ``D = sigmoid(d)`` tells labeled from unlabeled, ``C = sigmoid(f)`` predicts; 0.01 is
     added inside every logarithm but that of the mean, a constant: unlabeled points that D likes more than average feel
     no force. Sums, not means, so that with SGD the classifier moves little. With ``form = plain`` the second sum is of
     ``log(1-D)`` and nothing is added: unbounded in the classifier's logit.
@@ -31,7 +31,9 @@ class PAN(Algorithm):
     paper = "Hu et al.: Predictive adversarial learning from positive and unlabeled data, AAAI 2021"
     needs_prior = False
     networks = ("d", "f")
-    phases = (Phase(updates=(Update("discriminator_loss", ("d",)), Update("classifier_loss", ("f",)))),)
+    phases = (
+        Phase(updates=(Update("discriminator_loss", ("d",)), Update("classifier_loss", ("f",)))),
+    )
     cost = 2.0
     differs = (
         "In nothing but the score (the published code ranks by the raw second output): both follow the authors' "
@@ -39,12 +41,20 @@ class PAN(Algorithm):
         "paper, not verified; it was the definition here up to version 0.1.0. The classifier's gradient is multiplied "
         "by 1e-4: SGD hardly moves it at small learning rates; the authors have Adam."
     )
-    authors_optimiser = Optimiser(
-        "adam", 1e-4, betas=(0.5, 0.999), weight_decay=1e-3, source="the authors' script, both networks"
+    authors_optimizer = Optimizer(
+        "adam",
+        1e-4,
+        betas=(0.5, 0.999),
+        weight_decay=1e-3,
+        source="the authors' script, both networks",
     )
 
     balance = Hyper(1e-4, "weight of the term that ties the classifier to the discriminator")
-    form = Hyper("hinge", "the game: as the authors run it, or as recalled from the paper", choices=("hinge", "plain"))
+    form = Hyper(
+        "hinge",
+        "the game: as the authors run it, or as recalled from the paper",
+        choices=("hinge", "plain"),
+    )
 
     d: nn.Module
     plain: Tensor  # [runs] bool
@@ -52,7 +62,10 @@ class PAN(Algorithm):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.forms = self._options.get("form", ("hinge",) * setup.runs)
-        self.state("plain", torch.tensor([form == "plain" for form in self.forms], device=self.prior.device))
+        self.state(
+            "plain",
+            torch.tensor([form == "plain" for form in self.forms], device=self.prior.device),
+        )
 
     def by_form(self, hinge: Callable[[], Tensor], plain: Callable[[], Tensor]) -> Tensor:
         """Return ``[runs, n]`` values of each run's form; both are computed only where both are wanted."""
@@ -69,11 +82,13 @@ class PAN(Algorithm):
         """Return the game without the classifier; the batch mean is a constant."""
         average = torch.sigmoid(-d_u.detach()).mean(-1).log()
         on_p = self.by_form(lambda: log_shifted(d_p), lambda: -logistic(d_p, +1))
-        on_u = self.by_form(lambda: (log_shifted(-d_u) - col(average)).clamp_min(0), lambda: -logistic(d_u, -1))
+        on_u = self.by_form(
+            lambda: (log_shifted(-d_u) - col(average)).clamp_min(0), lambda: -logistic(d_u, -1)
+        )
         return on_p.sum(-1) + on_u.sum(-1)
 
     def discriminator(self, d_p: Tensor, d_u: Tensor, c_u: Tensor) -> Tensor:
-        """Return what the discriminator minimises."""
+        """Return what the discriminator minimizes."""
         return -self.recognition(d_p, d_u) - self.agreement(d_u, c_u)
 
     def discriminator_loss(self, batch: Batch) -> Tensor:

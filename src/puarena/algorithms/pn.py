@@ -19,7 +19,9 @@ class PNOracle(Algorithm):
         positive = logistic(f_p, +1).sum(-1) + (label_u * logistic(f_u, +1)).sum(-1)
         negative = ((1 - label_u) * logistic(f_u, -1)).sum(-1)
         n_positive = f_p.shape[-1] + label_u.sum(-1)
-        return self.prior * positive / n_positive + (1 - self.prior) * negative / (1 - label_u).sum(-1).clamp_min(1)
+        return self.prior * positive / n_positive + (1 - self.prior) * negative / (1 - label_u).sum(
+            -1
+        ).clamp_min(1)
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the supervised risk of a step."""

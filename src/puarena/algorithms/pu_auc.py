@@ -14,7 +14,7 @@ from puarena.algorithms.pusb import MarginalQuantile
 class PUAUC(MarginalQuantile):
     """``[mean l(f_p - f_u) - q mean l(f_p - f_p')] / (1-q)`` over pairs of the batch, q the prior inside U.
 
-    With the sigmoid loss the second mean is 1/2 whatever f is: the step maximises PAUC itself and needs no prior. With
+    With the sigmoid loss the second mean is 1/2 whatever f is: the step maximizes PAUC itself and needs no prior. With
     the logistic loss it matters. Positive iff ``f >= t``, where a share ``prior`` of a marginal sample has ``f >= t``.
     """
 
@@ -30,8 +30,12 @@ class PUAUC(MarginalQuantile):
         "from the batch. The threshold, for metrics that need one, is PUSB's."
     )
 
-    surrogate_loss = Hyper("sigmoid", "the loss l of a difference of scores", choices=("sigmoid", "logistic"))
-    correction = Hyper("prior", "subtract pairs of positives with weight q, or not", choices=("prior", "none"))
+    surrogate_loss = Hyper(
+        "sigmoid", "the loss l of a difference of scores", choices=("sigmoid", "logistic")
+    )
+    correction = Hyper(
+        "prior", "subtract pairs of positives with weight q, or not", choices=("prior", "none")
+    )
 
     bounded: Tensor
     q: Tensor
@@ -50,7 +54,9 @@ class PUAUC(MarginalQuantile):
             return torch.sigmoid(-difference)
         if kinds == {"logistic"}:
             return logistic(difference, +1)
-        return torch.where(self.bounded.view(-1, 1, 1), torch.sigmoid(-difference), logistic(difference, +1))
+        return torch.where(
+            self.bounded.view(-1, 1, 1), torch.sigmoid(-difference), logistic(difference, +1)
+        )
 
     def among_positives(self, f_p: Tensor) -> Tensor:
         """Return the mean loss over pairs of different positives: a constant for the sigmoid loss."""

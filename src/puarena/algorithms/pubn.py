@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import along, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -18,7 +18,10 @@ def quantile(values: Tensor, level: Tensor) -> Tensor:
     place = level.double().clamp(0, 1) * (values.shape[-1] - 1)
     below = place.long().clamp_max(max(values.shape[-1] - 2, 0))
     ordered = values.sort(-1).values
-    low, high = (ordered.gather(-1, col(i)).squeeze(-1) for i in (below, (below + 1).clamp_max(values.shape[-1] - 1)))
+    low, high = (
+        ordered.gather(-1, col(i)).squeeze(-1)
+        for i in (below, (below + 1).clamp_max(values.shape[-1] - 1))
+    )
     return torch.lerp(low, high, (place - below).to(values.dtype))
 
 
@@ -35,15 +38,24 @@ class PUbN(AscentStep):
     paper = "Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data, ICML 2019"
     setting = "two-sample"
     networks = ("g", "f")
-    phases = (Phase("sigma", (Update("sigma_loss", ("g",)),), extra=True, selectable=False), Phase())
+    phases = (
+        Phase("sigma", (Update("sigma_loss", ("g",)),), extra=True, selectable=False),
+        Phase(),
+    )
     differs = (
         "The published code has one stage: sigma is the current output, eta the largest one in the batch, and the "
         "correction of the positive term enters with a minus sign. (Up to version 0.1.0 the last state of the first "
         "network was taken here, whose sigma can be so small on P that the second stage predicts all negative.)"
     )
-    authors_optimiser = Optimiser("adam", 1e-3, weight_decay=1e-4, amsgrad=True, source="the authors' code")
+    authors_optimizer = Optimizer(
+        "adam", 1e-3, weight_decay=1e-4, amsgrad=True, source="the authors' code"
+    )
 
-    tau = Hyper(0.5, "share of the expected negatives that is used as negatives", search=Choice((0.5, 0.7, 0.9)))
+    tau = Hyper(
+        0.5,
+        "share of the expected negatives that is used as negatives",
+        search=Choice((0.5, 0.7, 0.9)),
+    )
     rho = 0.0  # weight of biased negatives, of which there are none
 
     g: nn.Module
@@ -102,7 +114,9 @@ class PUbN(AscentStep):
             self.sigma_u.copy_(passes.u(self.g).sigmoid())
             self.eta.copy_(quantile(self.sigma_u, self.level()))
 
-    def weighted_risk(self, f_p: Tensor, f_u: Tensor, sigma_p: Tensor, sigma_u: Tensor, eta: Tensor) -> Tensor:
+    def weighted_risk(
+        self, f_p: Tensor, f_u: Tensor, sigma_p: Tensor, sigma_u: Tensor, eta: Tensor
+    ) -> Tensor:
         """Return the risk of the second stage."""
         odds = (1 - sigma_p) / sigma_p.clamp_min(1e-4)
         positive = logistic(f_p, +1) + (sigma_p > col(eta)) * odds * logistic(f_p, -1)

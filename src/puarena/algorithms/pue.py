@@ -12,23 +12,28 @@ from puarena.algorithms.core.losses import logistic
 
 
 class PUe(Algorithm):
-    """``prior sum_P w (l+ - l-) + mean_U l-``, ``w`` the inverse propensities ``1/sigmoid(e)`` normalised in the batch.
+    """``prior sum_P w (l+ - l-) + mean_U l-``, ``w`` the inverse propensities ``1/sigmoid(e)`` normalized in the batch.
 
     First stage, network e: the mean of ``softplus(∓e)`` over P and U, plus ``alpha |sum sigmoid(e) - n_P|``.
     """
 
     name, title = "pue", "PUe"
-    paper = "Wang, Chen, Guo, Wang: Biased PU learning enhancement by causal inference, NeurIPS 2023"
+    paper = (
+        "Wang, Chen, Guo, Wang: Biased PU learning enhancement by causal inference, NeurIPS 2023"
+    )
     setting = "two-sample"
     networks = ("e", "f")
-    phases = (Phase("propensity", (Update("propensity_loss", ("e",)),), extra=True, selectable=False), Phase())
+    phases = (
+        Phase("propensity", (Update("propensity_loss", ("e",)),), extra=True, selectable=False),
+        Phase(),
+    )
     cost = 1.2
     lr = 1e-3  # its risk falls without end, and with more it diverges on small tables
-    differs = (
-        "The published code keeps the propensity network in training mode, which matters with batch normalisation only."
-    )
+    differs = "The published code keeps the propensity network in training mode, which matters with batch normalization only."
 
-    alpha = Hyper(0.1, "weight of the regulariser of the propensities (15 is reported as the authors' choice)")
+    alpha = Hyper(
+        0.1, "weight of the regularizer of the propensities (15 is reported as the authors' choice)"
+    )
 
     e: nn.Module
 
@@ -49,7 +54,7 @@ class PUe(Algorithm):
 
     @staticmethod
     def weights(e_p: Tensor) -> Tensor:
-        """Return the normalised inverse propensities: softmax of ``-log sigmoid(e)``."""
+        """Return the normalized inverse propensities: softmax of ``-log sigmoid(e)``."""
         return softplus(-e_p).softmax(-1)
 
     def risk(self, f_p: Tensor, f_u: Tensor, w_p: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import cross_entropy, mixup, pick
-from puarena.algorithms.core.optimiser import Declared, Optimiser
+from puarena.algorithms.core.optimizer import Declared, Optimizer
 from puarena.algorithms.dist_pu import DistPU, clamped
 
 
@@ -31,11 +31,22 @@ class PULDA(DistPU):
     """
 
     name, title = "pulda", "PULDA"
-    paper = "Jiang et al.: Positive-unlabeled learning with label distribution alignment, TPAMI 2023"
+    paper = (
+        "Jiang et al.: Positive-unlabeled learning with label distribution alignment, TPAMI 2023"
+    )
     in_paper = False
-    authors_optimiser: ClassVar[Declared] = {
-        "warm-up": Optimiser("adam", 1e-4, weight_decay=5e-4, schedule="cosine", source="the authors' code"),
-        "main": Optimiser("adam", 1e-3, weight_decay=1e-4, schedule="cosine", final=0.7, source="the authors' code"),
+    authors_optimizer: ClassVar[Declared] = {
+        "warm-up": Optimizer(
+            "adam", 1e-4, weight_decay=5e-4, schedule="cosine", source="the authors' code"
+        ),
+        "main": Optimizer(
+            "adam",
+            1e-3,
+            weight_decay=1e-4,
+            schedule="cosine",
+            final=0.7,
+            source="the authors' code",
+        ),
     }
     phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
     cost = 1.7
@@ -81,7 +92,9 @@ class PULDA(DistPU):
         s_p, s_u = f_p.sigmoid(), f_u.sigmoid()
         decay = self.started * self.decay_mean
         mean = self.running("mean_s", self.mean_u(s_u, s_p), decay)
-        return 2 * self.prior * (1 - s_p.mean(-1)) + soft_distance(mean, self.prior, self.tau) / (1 - decay)
+        return 2 * self.prior * (1 - s_p.mean(-1)) + soft_distance(mean, self.prior, self.tau) / (
+            1 - decay
+        )
 
     def two_way_term(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return ``L_two``."""

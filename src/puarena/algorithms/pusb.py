@@ -8,7 +8,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm, Batch, Passes, col
 from puarena.algorithms.core.losses import count
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -27,7 +27,9 @@ class MarginalQuantile(Algorithm):
     @staticmethod
     def order_statistic(scores: Tensor, rank: Tensor) -> Tensor:
         """Return the score with ``rank`` (``[runs]``) others below it."""
-        return scores.sort(-1).values.gather(-1, col(rank.clamp_max(scores.shape[-1] - 1))).squeeze(-1)
+        return (
+            scores.sort(-1).values.gather(-1, col(rank.clamp_max(scores.shape[-1] - 1))).squeeze(-1)
+        )
 
     def threshold(self, passes: Passes) -> Tensor:
         """Return the quantile of a marginal sample: U in the two-sample setting, P and U in the one-sample setting."""
@@ -39,7 +41,7 @@ class MarginalQuantile(Algorithm):
 class PUSB(MarginalQuantile, AscentStep):
     """The nnPU-GA step; positive iff ``f >= t``, where a share ``prior`` of a marginal training sample has ``f >= t``.
 
-    Labeling may favour the more positive instances: then the learned score has the right order, but not the right zero.
+    Labeling may favor the more positive instances: then the learned score has the right order, but not the right zero.
     """
 
     name, title = "pusb", "PUSB"
@@ -49,7 +51,7 @@ class PUSB(MarginalQuantile, AscentStep):
         "The published code trains the clamped nnPU loss, keeps the threshold at zero and returns hard outputs, so "
         "that its AUC is the balanced accuracy. The authors take the quantile on the test inputs."
     )
-    authors_optimiser = Optimiser("adam", 1e-5, weight_decay=5e-3, source="the authors' code")
+    authors_optimizer = Optimizer("adam", 1e-5, weight_decay=5e-3, source="the authors' code")
 
     def loss(self, batch: Batch) -> Tensor:
         """Take the step of nnPU-GA."""

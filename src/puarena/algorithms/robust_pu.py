@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.hyper import Choice
 from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimiser import Declared, Optimiser
+from puarena.algorithms.core.optimizer import Declared, Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -30,13 +30,15 @@ class RobustPU(AscentStep):
         "The published code weights unlabeled points by their hardness as positives, from the raw second output, "
         "warms up with the clamped nnPU loss for 10 epochs, and has default and searched values exchanged."
     )
-    authors_optimiser: ClassVar[Declared] = {
-        "warm-up": Optimiser("adam", 1e-3, source="the authors' code"),
-        "main": Optimiser("adam", 1e-4, source="the authors' code"),
+    authors_optimizer: ClassVar[Declared] = {
+        "warm-up": Optimizer("adam", 1e-3, source="the authors' code"),
+        "main": Optimizer("adam", 1e-4, source="the authors' code"),
     }
 
     temper_p = Hyper(1.0, "temperature T of the hardness of positives")
-    temper_n = Hyper(1.0, "temperature T of the hardness of unlabeled points", search=Choice((1.0, 1.3)))
+    temper_n = Hyper(
+        1.0, "temperature T of the hardness of unlabeled points", search=Choice((1.0, 1.3))
+    )
     alpha_p = Hyper(0.1, "initial threshold for positives")
     alpha_n = Hyper(0.1, "initial threshold for unlabeled points", search=Choice((0.1, 0.11)))
     thr_max = Hyper(2.0, "final threshold", search=Choice((1.0, 2.0)))
@@ -69,23 +71,28 @@ class RobustPU(AscentStep):
         """Return the logits that hardness is measured by, on P and U."""
         return passes.p(self.f), passes.u(self.f)
 
-    def weights(self, f_p: Tensor, f_u: Tensor, thr_p: Tensor, thr_n: Tensor) -> tuple[Tensor, Tensor]:
+    def weights(
+        self, f_p: Tensor, f_u: Tensor, thr_p: Tensor, thr_n: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the weights of P, as positives, and of U, as negatives."""
-        return self.easiness(f_p, +1, self.temper_p, thr_p), self.easiness(f_u, -1, self.temper_n, thr_n)
+        return self.easiness(f_p, +1, self.temper_p, thr_p), self.easiness(
+            f_u, -1, self.temper_n, thr_n
+        )
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """At the start of an episode: set the weights."""
         if phase.name == "main" and epoch % self.episode_epochs == 0:
             episode = epoch // self.episode_epochs
             thr_p, thr_n = (
-                self.tolerance(alpha, self.thr_max, self.grow, episode) for alpha in (self.alpha_p, self.alpha_n)
+                self.tolerance(alpha, self.thr_max, self.grow, episode)
+                for alpha in (self.alpha_p, self.alpha_n)
             )
             w_p, w_u = self.weights(*self.score(passes), thr_p, thr_n)
             self.w_p.copy_(w_p)
             self.w_u.copy_(w_u)
 
     def weighted_risk(self, f_p: Tensor, f_u: Tensor, w_p: Tensor, w_u: Tensor) -> Tensor:
-        """Return the weighted mean loss, not renormalised."""
+        """Return the weighted mean loss, not renormalized."""
         return torch.cat([w_p * logistic(f_p, +1), w_u * logistic(f_u, -1)], -1).mean(-1)
 
     def loss(self, batch: Batch) -> Tensor:

@@ -43,7 +43,9 @@ class SarEM(LBE):
     )
     phases: ClassVar[tuple[Phase, ...]] = (
         Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False),
-        Phase("propensity", (Update("first_propensity_loss", ("e",)),), extra=True, selectable=False),
+        Phase(
+            "propensity", (Update("first_propensity_loss", ("e",)),), extra=True, selectable=False
+        ),
         Phase("main", (Update("loss", ("f", "e")),), share=0.5),
         Phase("refit", (Update("refit_loss"),)),
     )

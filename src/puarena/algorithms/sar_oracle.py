@@ -12,7 +12,7 @@ class SarOracle(Algorithm):
     """The non-negative propensity-weighted risk of SAR-EM's last stage, with the true propensities e of P.
 
     In the two-sample setting U alone is the marginal: ``prior sum_P w l+ + max(0, mean_U l- - prior sum_P w l-)``, w
-    the inverse propensities, normalised in the batch.
+    the inverse propensities, normalized in the batch.
     """
 
     name, title, in_paper = "sar-oracle", "SAR (oracle)", False

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from puarena.algorithms.core.averages import ema_, frozen_copy, move_
 from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update, col
 from puarena.algorithms.core.losses import ascent_step, cross_entropy
-from puarena.algorithms.core.optimiser import Declared, Optimiser
+from puarena.algorithms.core.optimizer import Declared, Optimizer
 
 EPOCHS = 200  # the authors' epochs: what they schedule by epochs happens here after the same share of all steps
 MARKS = (10, 20, 30, 40)  # after these each student selects clean points
@@ -21,7 +21,7 @@ TAUGHT = 50  # from here on students agree with each other and with their teache
 TOP = {"f": 0.4, "g": 0.6}  # how eagerly the two students select
 AVERAGES = 2 * EPOCHS  # a teacher moves twice an epoch
 LONGEST = 0.999  # of what a teacher keeps of itself
-ADAM = Optimiser(
+ADAM = Optimizer(
     "adam",
     5e-4,
     weight_decay=5e-3,
@@ -40,14 +40,16 @@ class SelfPU(Algorithm):
     """
 
     name, title = "self-pu", "Self-PU"
-    paper = "Chen et al.: Self-PU: Self boosted and calibrated positive-unlabeled training, ICML 2020"
+    paper = (
+        "Chen et al.: Self-PU: Self boosted and calibrated positive-unlabeled training, ICML 2020"
+    )
     setting, calibrates, in_paper = "two-sample", True, False
     networks = ("f", "g")
     phases = (
         Phase("paced", (Update("paced_loss", ("f", "g")),), share=TAUGHT / EPOCHS),
         Phase("taught", (Update("loss", ("f", "g")),)),
     )
-    authors_optimiser: ClassVar[Declared] = {
+    authors_optimizer: ClassVar[Declared] = {
         "paced": replace(ADAM, part=(0.0, TAUGHT / EPOCHS)),
         "taught": replace(ADAM, part=(TAUGHT / EPOCHS, 1.0)),
     }
@@ -61,7 +63,9 @@ class SelfPU(Algorithm):
     beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall")
     gamma = Hyper(1.0, "scale of the ascent step, 0 to 1")
     mutual = Hyper(0.1, "students agree where their distance is below this part of the noisy loss")
-    clean_label = Hyper("soft", "clean points: entropy, or cross entropy with their label", choices=("soft", "hard"))
+    clean_label = Hyper(
+        "soft", "clean points: entropy, or cross entropy with their label", choices=("soft", "hard")
+    )
 
     g: nn.Module
     teacher_f: nn.Module
@@ -97,7 +101,9 @@ class SelfPU(Algorithm):
         return (some * cross_entropy(f_u, target)).sum(-1) / some.sum(-1).clamp_min(1)
 
     @staticmethod
-    def distance(s_p: Tensor, s_u: Tensor, other_p: Tensor, other_u: Tensor, rest: Tensor) -> Tensor:
+    def distance(
+        s_p: Tensor, s_u: Tensor, other_p: Tensor, other_u: Tensor, rest: Tensor
+    ) -> Tensor:
         """Return the mean squared difference to the other student, on P and the members of U with ``rest`` 1."""
         on_p, on_u = (s_p - other_p.detach()).square(), (s_u - other_u.detach()).square()
         return (on_p.sum(-1) + (rest * on_u).sum(-1)) / (s_p.shape[-1] + rest.sum(-1))
@@ -116,12 +122,16 @@ class SelfPU(Algorithm):
         s_p, s_u = s[..., :n_p], s[..., n_p:]
         return self.noisy(s_p, s_u, 1 - selected.abs()) + self.clean(f[..., n_p:], s_u, selected)
 
-    def taught(self, f: Tensor, other: Tensor, teacher: Tensor, n_p: int, selected: Tensor, weight: Tensor) -> Tensor:
+    def taught(
+        self, f: Tensor, other: Tensor, teacher: Tensor, n_p: int, selected: Tensor, weight: Tensor
+    ) -> Tensor:
         """Return a student's whole loss from logits on P and U: its own, the other student's, its teacher's."""
         s, s_other, rest = f.sigmoid(), other.detach().sigmoid(), 1 - selected.abs()
         s_p, s_u = s[..., :n_p], s[..., n_p:]
         noisy = self.noisy(s_p, s_u, rest)
-        agreed = self.agreement(noisy, self.distance(s_p, s_u, s_other[..., :n_p], s_other[..., n_p:], rest))
+        agreed = self.agreement(
+            noisy, self.distance(s_p, s_u, s_other[..., :n_p], s_other[..., n_p:], rest)
+        )
         learned = noisy + self.clean(f[..., n_p:], s_u, selected)
         return learned + agreed + weight * self.consistency(s, teacher.sigmoid())
 
@@ -129,7 +139,9 @@ class SelfPU(Algorithm):
 
     def students(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the logits of both students, and what each has selected of the batch's unlabeled points."""
-        selected = torch.stack([self.selected_f.gather(1, batch.i_u), self.selected_g.gather(1, batch.i_u)])
+        selected = torch.stack(
+            [self.selected_f.gather(1, batch.i_u), self.selected_g.gather(1, batch.i_u)]
+        )
         return torch.stack([self.f(batch.x), self.g(batch.x)]), selected
 
     def paced_loss(self, batch: Batch) -> Tensor:
@@ -191,7 +203,9 @@ class SelfPU(Algorithm):
         """Return -1 for the m lowest scores of every run, +1 for the m highest, else 0."""
         place = torch.arange(scores.shape[-1], device=scores.device)
         mark = (place >= scores.shape[-1] - m).to(scores.dtype) - (place < m).to(scores.dtype)
-        return torch.zeros_like(scores).scatter_(-1, scores.argsort(dim=-1, stable=True), mark.expand_as(scores))
+        return torch.zeros_like(scores).scatter_(
+            -1, scores.argsort(dim=-1, stable=True), mark.expand_as(scores)
+        )
 
     def marks_passed(self, steps: int) -> int:
         """Return how many of the four selections are due after so many steps."""
@@ -201,7 +215,9 @@ class SelfPU(Algorithm):
         """Let both students select anew."""
         for name, top in TOP.items():
             m = self.size(self.setup.n_u, mark / EPOCHS, top)
-            getattr(self, f"selected_{name}").copy_(self.selection(passes.u(getattr(self, name)), m))
+            getattr(self, f"selected_{name}").copy_(
+                self.selection(passes.u(getattr(self, name)), m)
+            )
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """Select after the epoch in which a mark was passed."""
@@ -213,6 +229,8 @@ class SelfPU(Algorithm):
         """Make up for the last selection where no epoch ended after its mark."""
         if phase.name == "taught":
             paced = round(TAUGHT / EPOCHS * self.setup.steps)
-            begun = (max(paced, 1) - 1) // self.setup.epoch  # the epoch in which the first phase ended
+            begun = (
+                max(paced, 1) - 1
+            ) // self.setup.epoch  # the epoch in which the first phase ended
             if self.marks_passed(begun * self.setup.epoch) < len(MARKS):
                 self.select(passes, MARKS[-1])

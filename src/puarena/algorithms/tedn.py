@@ -11,7 +11,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Batch, Passes, Phase, Update
 from puarena.algorithms.core.losses import count, logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 from puarena.algorithms.cvir import CVIR
 
 DELTA, GAMMA = 0.1, 0.01  # failure probability and slack of the confidence bound
@@ -37,9 +37,13 @@ def best_bin(z_p: Tensor, z_u: Tensor, delta: float = DELTA, gamma: float = GAMM
     count_u = n_u - torch.searchsorted(z_u.sort(-1).values.contiguous(), cuts)
     count_p = n_p - torch.searchsorted(z_p.sort(-1).values.contiguous(), cuts)
     slack = (1 + gamma) * (sqrt(log(4 / delta) / (2 * n_u)) + sqrt(log(4 / delta) / (2 * n_p)))
-    bound = torch.where(count_p > 0, (count_u.double() / n_u + slack) * n_p / count_p.double(), float("inf"))
+    bound = torch.where(
+        count_p > 0, (count_u.double() / n_u + slack) * n_p / count_p.double(), float("inf")
+    )
     best = bound.argmin(-1, keepdim=True)
-    at, on_u, on_p, lowest = (values.gather(-1, best).squeeze(-1) for values in (cuts, count_u, count_p, bound))
+    at, on_u, on_p, lowest = (
+        values.gather(-1, best).squeeze(-1) for values in (cuts, count_u, count_p, bound)
+    )
     share = (on_u.double() * n_p / (on_p.double() * n_u).clamp_min(1)).clamp_max(1)
     return BestBin(torch.where(on_p > 0, share, 0.0), at, on_u, on_p, lowest)
 
@@ -54,7 +58,9 @@ class TEDn(CVIR):
     name, title = "tedn", "TEDn"
     setting, needs_prior, in_paper, calibrates = "either", False, False, False
     phases = (Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False), Phase())
-    authors_optimiser = Optimiser("sgd", 0.1, weight_decay=5e-4, source="the authors' code, CIFAR-10")
+    authors_optimizer = Optimizer(
+        "sgd", 0.1, weight_decay=5e-4, source="the authors' code, CIFAR-10"
+    )
     cost = 1.2
     differs = (
         "The authors' code counts unlabeled scores strictly above the cut, asks for two points in both counts, lets "
@@ -64,7 +70,9 @@ class TEDn(CVIR):
 
     unlabeled_prior = None  # nothing to tell: it is estimated
 
-    share: Tensor  # [runs], float64: estimated share of positives in U; NaN before the first estimate
+    share: (
+        Tensor  # [runs], float64: estimated share of positives in U; NaN before the first estimate
+    )
 
     def prepare(self) -> None:
         """Create the estimate and the flags of kept points."""

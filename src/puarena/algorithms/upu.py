@@ -7,7 +7,7 @@ from torch import Tensor
 
 from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 class UPU(Algorithm):
@@ -17,7 +17,9 @@ class UPU(Algorithm):
     paper = "du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data, ICML 2015"
     setting, calibrates = "two-sample", True
     differs = "The plain form is the published code's; its calibrated form is the batch union."
-    authors_optimiser = Optimiser("adam", 1e-3, weight_decay=5e-3, source="nnPU's code, MNIST; 1e-5 on CIFAR-10")
+    authors_optimizer = Optimizer(
+        "adam", 1e-3, weight_decay=5e-3, source="nnPU's code, MNIST; 1e-5 on CIFAR-10"
+    )
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the unbiased risk; ``l+ - l- = -f``."""

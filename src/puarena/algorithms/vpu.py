@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 
 from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, col
 from puarena.algorithms.core.losses import mixup, pick
-from puarena.algorithms.core.optimiser import Optimiser
+from puarena.algorithms.core.optimizer import Optimizer
 
 
 def log_mean(log_values: Tensor) -> Tensor:
@@ -27,17 +27,23 @@ class VPU(Algorithm):
     """
 
     name, title = "vpu", "VPU"
-    paper = "Chen, Liu, Wang, Zhao, Wu: A variational approach for learning from PU data, NeurIPS 2020"
+    paper = (
+        "Chen, Liu, Wang, Zhao, Wu: A variational approach for learning from PU data, NeurIPS 2020"
+    )
     setting, needs_prior, calibrates = "two-sample", False, True
     cost = 1.6
     differs = (
         "The published code compares log t with the raw second output instead of log Phi, gives t no gradient, "
-        "and predicts by f >= 0 without normalisation."
+        "and predicts by f >= 0 without normalization."
     )
-    authors_optimiser = Optimiser(
-        "adam", 3e-5, betas=(0.5, 0.99), schedule="halving", halve_at=(0.38, 0.78),
+    authors_optimizer = Optimizer(
+        "adam",
+        3e-5,
+        betas=(0.5, 0.99),
+        schedule="halving",
+        halve_at=(0.38, 0.78),
         source="the authors' code, which halves after epochs 19 and 39 of 50",
-    )  # fmt: skip
+    )
 
     weight = Hyper(0.03, "weight of the mixup term")
     mix_beta = 0.3
@@ -45,7 +51,9 @@ class VPU(Algorithm):
     def variational(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return ``log mean_U Phi - mean_P log Phi``, the first mean being the marginal's."""
         log_p, log_u = logsigmoid(f_p), logsigmoid(f_u)
-        marginal = torch.logaddexp(torch.log1p(-self.w) + log_mean(log_u), torch.log(self.w) + log_mean(log_p))
+        marginal = torch.logaddexp(
+            torch.log1p(-self.w) + log_mean(log_u), torch.log(self.w) + log_mean(log_p)
+        )
         return marginal - log_p.mean(-1)
 
     def log_target(self, f_u: Tensor, lam: Tensor) -> Tensor:
@@ -54,7 +62,9 @@ class VPU(Algorithm):
 
     def mixing(self, f_u: Tensor, f_mix: Tensor, lam: Tensor) -> Tensor:
         """Return the mixup term; the k mixed points belong to the first k unlabeled ones."""
-        return (self.log_target(f_u[:, : f_mix.shape[1]], lam) - logsigmoid(f_mix)).square().mean(-1)
+        return (
+            (self.log_target(f_u[:, : f_mix.shape[1]], lam) - logsigmoid(f_mix)).square().mean(-1)
+        )
 
     def draws(self, draws: Draws, phase: Phase) -> dict[str, Tensor]:
         """Draw one lambda and one permutation of the positives per step."""
@@ -66,7 +76,11 @@ class VPU(Algorithm):
     def mixed(self, batch: Batch) -> Tensor:
         """Return the mixed inputs."""
         pairs = min(self.setup.batch_p, self.setup.batch_u)
-        return mixup(batch.x_u[:, :pairs], pick(batch.x_p, batch.draw["partner"][:, :pairs]), batch.draw["lam"])
+        return mixup(
+            batch.x_u[:, :pairs],
+            pick(batch.x_p, batch.draw["partner"][:, :pairs]),
+            batch.draw["lam"],
+        )
 
     def output_on_mixed(self, x: Tensor) -> Tensor:
         """Return the logits of mixed inputs."""

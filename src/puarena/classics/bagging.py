@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from puarena.classics.base import Floats, Index, PUWrapper, fit_weighted, positive_probability, rows
-from puarena.practice.labels import Labels
+from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -38,20 +38,30 @@ class BaggingPUClassifier(PUWrapper):
 
         return DecisionTreeClassifier(min_samples_leaf=2)
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         if self.n_estimators < 1:
             raise ValueError(f"n_estimators must be 1 or more, and {self.n_estimators!r} was given")
         positive, negative = np.flatnonzero(labels.positive), np.flatnonzero(labels.negative)
         unlabeled = np.flatnonzero(labels.unlabeled)
         size = self.sample_size or len(positive)
-        bags = [(rng.choice(unlabeled, size), self._fresh(rng)) for _ in range(self.n_estimators)]  # in this order
+        bags = [
+            (rng.choice(unlabeled, size), self._fresh(rng)) for _ in range(self.n_estimators)
+        ]  # in this order
 
         def member(drawn: Index, model: Any) -> tuple[Any, Index, Floats]:
             index = np.concatenate([positive, negative, drawn])
             own = None if weight is None else weight[index]
-            fit_weighted(model, rows(X, index), (np.arange(len(index)) < len(positive)).astype(int), own)
+            fit_weighted(
+                model, rows(X, index), (np.arange(len(index)) < len(positive)).astype(int), own
+            )
             out = np.setdiff1d(unlabeled, drawn)
-            return model, out, positive_probability(model, rows(X, out)) if len(out) else np.zeros(0)
+            return (
+                model,
+                out,
+                positive_probability(model, rows(X, out)) if len(out) else np.zeros(0),
+            )
 
         total, times = np.zeros(len(labels.positive)), np.zeros(len(labels.positive))
         self.estimators_ = []

@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, column_or_1d, get_tags
+from sklearn.utils import (
+    _safe_indexing,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    get_tags,
+)
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    has_fit_parameter,
+    validate_data,
+)
 
-from puarena.practice.labels import Labels, check_weights, read_labels
+from puarena.pu.labels import Labels, check_weights, read_labels
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -36,7 +47,11 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         labels = read_labels(y, self.positive_label)
         self.classes_ = labels.classes
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = (
+            None
+            if sample_weight is None
+            else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        )
         check_weights(weight, labels.positive)
         self._fit(X, labels, weight, check_random_state(self.random_state))
         return self
@@ -65,7 +80,9 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         raise NotImplementedError
 
     def _probability(self, X: Any) -> Floats:
@@ -84,9 +101,14 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
         tags = self.__sklearn_tags__().input_tags
         finite = "allow-nan" if tags.allow_nan else True
         return validate_data(
-            self, X, y, reset=reset, dtype=np.float64, accept_sparse=["csr"] if tags.sparse else False,
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            accept_sparse=["csr"] if tags.sparse else False,
             ensure_all_finite=finite,
-        )  # fmt: skip
+        )
 
     def _base(self) -> Any:
         return self._default() if self.estimator is None else self.estimator
@@ -94,7 +116,11 @@ class PUWrapper(ClassifierMixin, BaseEstimator):
     def _fresh(self, rng: np.random.RandomState) -> Any:
         """A new copy of the wrapped classifier (logistic regression on scaled features if none is given)."""
         model = clone(self._base())
-        seeds = {key for key in model.get_params() if key == "random_state" or key.endswith("__random_state")}
+        seeds = {
+            key
+            for key in model.get_params()
+            if key == "random_state" or key.endswith("__random_state")
+        }
         return model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in sorted(seeds)})
 
     def _default(self) -> Any:
@@ -117,7 +143,9 @@ def rows(X: Any, index: Index) -> Any:
     return _safe_indexing(X, index)
 
 
-def fit_weighted(model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, partly: bool = False) -> Any:
+def fit_weighted(
+    model: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, partly: bool = False
+) -> Any:
     """Fit with sample weights, if there are any; the last step of a pipeline gets them.
 
     ``partly``: learn on, from rows of classes 0 and 1.

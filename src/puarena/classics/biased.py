@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability
-from puarena.practice.labels import Labels
+from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -28,10 +28,14 @@ class BiasedClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         share = 0.5 if self.positive_weight == "balanced" else self.positive_weight
         if isinstance(share, str) or not 0 < share < 1:
-            raise ValueError(f"positive_weight is {share!r}; give 'balanced' or a number between 0 and 1")
+            raise ValueError(
+                f"positive_weight is {share!r}; give 'balanced' or a number between 0 and 1"
+            )
         labeled = labels.positive
         own = np.ones(len(labeled)) if weight is None else weight
         total = np.where(labeled, own[labeled].sum(), own[~labeled].sum())

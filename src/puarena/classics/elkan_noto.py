@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
-from puarena.practice.labels import Labels
+from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -28,9 +28,13 @@ class ElkanNotoClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         if not 0 < self.hold_out < 1:
-            raise ValueError(f"hold_out must lie strictly between 0 and 1, and {self.hold_out!r} was given")
+            raise ValueError(
+                f"hold_out must lie strictly between 0 and 1, and {self.hold_out!r} was given"
+            )
         labeled = labels.positive
         parts = [rng.permutation(np.flatnonzero(side)) for side in (labeled, ~labeled)]
         held = np.zeros(len(labeled), bool)
@@ -39,7 +43,10 @@ class ElkanNotoClassifier(PUWrapper):
         kept, seen = np.flatnonzero(~held), np.flatnonzero(held & labeled)
         own = np.ones(len(labeled)) if weight is None else weight
         first = fit_weighted(
-            self._fresh(rng), rows(X, kept), labeled[kept].astype(int), None if weight is None else weight[kept]
+            self._fresh(rng),
+            rows(X, kept),
+            labeled[kept].astype(int),
+            None if weight is None else weight[kept],
         )
         seen = seen if len(seen) else np.flatnonzero(labeled)
         chance = positive_probability(first, rows(X, seen))
@@ -48,10 +55,14 @@ class ElkanNotoClassifier(PUWrapper):
         if self.weighted:
             p, u = np.flatnonzero(labeled), np.flatnonzero(~labeled)
             g = np.clip(positive_probability(first, rows(X, u)), 1e-12, 1 - 1e-12)
-            w = np.where(labels.negative[u], 0.0, np.clip((1 - self.c_) / self.c_ * g / (1 - g), 0.0, 1.0))
+            w = np.where(
+                labels.negative[u], 0.0, np.clip((1 - self.c_) / self.c_ * g / (1 - g), 0.0, 1.0)
+            )
             shares = np.concatenate([own[p], own[u] * w, own[u] * (1 - w)])
             target = np.repeat([1, 1, 0], [len(p), len(u), len(u)])
-            self.estimator_ = fit_weighted(self._fresh(rng), rows(X, np.concatenate([p, u, u])), target, shares)
+            self.estimator_ = fit_weighted(
+                self._fresh(rng), rows(X, np.concatenate([p, u, u])), target, shares
+            )
 
     def _probability(self, X: Any) -> Floats:
         p = positive_probability(self.estimator_, X)

@@ -1,4 +1,4 @@
-"""The classics as entries of the catalogue: a run is one fit of an estimator, not steps."""
+"""The classics as entries of the catalog: a run is one fit of an estimator, not steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,18 @@ class ClassicEntry(Entry):
         return getattr(classics, self.estimator)(**self.options, **known, random_state=seed % 2**31)
 
 
-def _classic(name: str, title: str, estimator: str, paper: str, objective: str, **more: Any) -> ClassicEntry:
-    facts: dict[str, Any] = {"base": name, "origin": "classic", "setting": "one-sample", "needs_prior": False}
-    return ClassicEntry(name, title, paper, objective=objective, in_paper=False, estimator=estimator, **facts | more)
+def _classic(
+    name: str, title: str, estimator: str, paper: str, objective: str, **more: Any
+) -> ClassicEntry:
+    facts: dict[str, Any] = {
+        "base": name,
+        "origin": "classic",
+        "setting": "one-sample",
+        "needs_prior": False,
+    }
+    return ClassicEntry(
+        name, title, paper, objective=objective, in_paper=False, estimator=estimator, **facts | more
+    )
 
 
 _PUET = (
@@ -97,7 +106,7 @@ CLASSICS: dict[str, ClassicEntry] = {
             "PUET",
             "PUExtraTreesClassifier",
             _PUET,
-            "100 extremely randomised trees whose splits minimise ``sum of 4 W v (1-v)`` over the children, "
+            "100 extremely randomized trees whose splits minimize ``sum of 4 W v (1-v)`` over the children, "
             "``v = W_p / W``, ``W_p = prior p/n_P``, ``W = u/n_U``; a node with v > 1 is pure.",
             options={"setting": "two-sample"},
             setting="two-sample",

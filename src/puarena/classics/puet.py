@@ -14,16 +14,16 @@ import numpy as np
 
 from puarena.classics.base import Floats, PUWrapper
 from puarena.classics.trees import PAIRS, Array, Risk, Table, extra_random, grow
-from puarena.data import labelling
-from puarena.practice.labels import Labels, resampled
+from puarena.pu import labeling
+from puarena.pu.labels import Labels, resampled
 
-SETTINGS = tuple(setting.title for setting in labelling.settings())
+SETTINGS = tuple(setting.title for setting in labeling.settings())
 ABOVE = 1e-9  # how far above one half the probability of a row is that the trees call positive
 
 
 @dataclass(eq=False, repr=False)
 class PUExtraTreesClassifier(PUWrapper):
-    """Extremely randomised trees whose splits and leaves minimise the PU risk.
+    """Extremely randomized trees whose splits and leaves minimize the PU risk.
 
     A node's share of positives is ``v = prior (its share of P) / (its share of the marginal sample)``, the marginal
     sample being U in the two-sample setting, P and U in the one-sample setting. A split is the best of one random cut
@@ -51,40 +51,58 @@ class PUExtraTreesClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
 
-    def _fit(self, X: Floats, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Floats, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         self._check()
         labeled = labels.positive
         p, u = (resampled(np.flatnonzero(side), weight, rng) for side in (labeled, ~labeled))
         table = Table(np.concatenate([X[p], X[u]]), len(p))
         n_p, n_u = table.n_p, table.n - table.n_p
         self.prior_ = self._prior(X, labeled, int(rng.randint(2**31 - 1)))
-        risk = Risk(self.prior_, n_p, n_u, labelling.get(self.setting).one_sample, self.risk, self.loss)
+        risk = Risk(
+            self.prior_, n_p, n_u, labeling.get(self.setting).one_sample, self.risk, self.loss
+        )
         dice = np.random.default_rng(int(rng.randint(2**31 - 1)))
         choose = extra_random(dice, self.cuts == "inner")
         self.forests_ = [
             grow(table, risk, trees, choose, self.max_depth, self.min_samples_leaf)
             for trees in _blocks(self.n_estimators, table.n)
         ]
-        self._votes = [(f.v > 0.5) | ((f.v == 0.5) & (dice.random(len(f.v)) < 0.5)) for f in self.forests_]
+        self._votes = [
+            (f.v > 0.5) | ((f.v == 0.5) & (dice.random(len(f.v)) < 0.5)) for f in self.forests_
+        ]
         total = np.sum([forest.importances(X.shape[1]) for forest in self.forests_], axis=0)
         self.feature_importances_ = total / total.sum() if total.sum() > 0 else np.zeros(X.shape[1])
 
     def _check(self) -> None:
-        choices = {"setting": SETTINGS, "risk": ("nnpu", "upu"), "loss": ("quadratic", "logistic"),
-                   "cuts": ("full", "inner")}  # fmt: skip
+        choices = {
+            "setting": SETTINGS,
+            "risk": ("nnpu", "upu"),
+            "loss": ("quadratic", "logistic"),
+            "cuts": ("full", "inner"),
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; choose one of: {', '.join(allowed)}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose one of: {', '.join(allowed)}"
+                )
         for name in ("n_estimators", "min_samples_leaf"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, and {getattr(self, name)!r} was given")
         if self.max_depth is not None and self.max_depth < 1:
-            raise ValueError(f"max_depth must be 1 or more, or None, and {self.max_depth!r} was given")
+            raise ValueError(
+                f"max_depth must be 1 or more, or None, and {self.max_depth!r} was given"
+            )
         if isinstance(self.prior, str):
             if self.prior.partition(":")[0] != "estimate":
-                raise ValueError(f"prior is {self.prior!r}; give a number between 0 and 1, or 'estimate'")
+                raise ValueError(
+                    f"prior is {self.prior!r}; give a number between 0 and 1, or 'estimate'"
+                )
         elif not 0 < self.prior < 1:
-            raise ValueError(f"prior must lie strictly between 0 and 1, and {self.prior!r} was given")
+            raise ValueError(
+                f"prior must lie strictly between 0 and 1, and {self.prior!r} was given"
+            )
 
     def _prior(self, X: Floats, labeled: Any, seed: int) -> float:
         if not isinstance(self.prior, str):

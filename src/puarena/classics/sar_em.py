@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
-from puarena.practice.labels import Flags, Labels
+from puarena.pu.labels import Flags, Labels
 
 WINDOW, FIRST = 10, 12  # iterations that the rule for stopping looks at, and when it is first asked
 EDGE = 1e-15  # probabilities are kept this far from 0 and 1
@@ -44,7 +44,9 @@ class SarEMClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         X, labeled = _dense(X), labels.positive
         if self.max_iter < 1:
             raise ValueError(f"max_iter must be at least 1, and {self.max_iter!r} was given")
@@ -95,10 +97,14 @@ class SarEMClassifier(PUWrapper):
             return fit_weighted(self._default(), x, s, weight)
         return fit_weighted(clone(self.propensity), x, s, weight)
 
-    def _refitted(self, X: Any, labeled: Flags, e: Floats, own: Floats, rng: np.random.RandomState) -> Any:
+    def _refitted(
+        self, X: Any, labeled: Flags, e: Floats, own: Floats, rng: np.random.RandomState
+    ) -> Any:
         p, u = np.flatnonzero(labeled), np.flatnonzero(~labeled)
         inverse = 1 / np.maximum(e, EDGE)
-        weight = np.concatenate([own[labeled] * inverse, own[labeled] * (1 - inverse), own[~labeled]])
+        weight = np.concatenate(
+            [own[labeled] * inverse, own[labeled] * (1 - inverse), own[~labeled]]
+        )
         target = np.repeat([1, 0, 0], [len(p), len(p), len(u)])
         return fit_weighted(self._fresh(rng), rows(X, np.concatenate([p, p, u])), target, weight)
 
@@ -116,7 +122,9 @@ def posterior(f: Floats, g: Floats) -> Floats:
     return expit(f + log_expit(-g))
 
 
-def expected_likelihood(f: Floats, g: Floats, labeled: Flags, weight: Floats | None = None) -> float:
+def expected_likelihood(
+    f: Floats, g: Floats, labeled: Flags, weight: Floats | None = None
+) -> float:
     """The mean expected log likelihood, of the logits of h and e."""
     q = posterior(f, g)
     hidden = q * (log_expit(f) + log_expit(-g)) + (1 - q) * log_expit(-f)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
-from puarena.practice.labels import Labels
+from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
@@ -28,10 +28,14 @@ class SpiesClassifier(PUWrapper):
     positive_label: Any = None
     random_state: Any = None
 
-    def _fit(self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState) -> None:
+    def _fit(
+        self, X: Any, labels: Labels, weight: Floats | None, rng: np.random.RandomState
+    ) -> None:
         for name in ("spies", "noise"):
             if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie strictly between 0 and 1, and {getattr(self, name)!r} was given")
+                raise ValueError(
+                    f"{name} must lie strictly between 0 and 1, and {getattr(self, name)!r} was given"
+                )
         labeled = labels.positive
         positives = rng.permutation(np.flatnonzero(labeled))
         count = min(len(positives) - 1, max(1, round(self.spies * len(positives))))
@@ -43,11 +47,15 @@ class SpiesClassifier(PUWrapper):
         self.threshold_ = float(np.quantile(score[spies] if count else score[labeled], self.noise))
         negative = unlabeled[(score[unlabeled] < self.threshold_) | labels.negative[unlabeled]]
         if not len(negative):  # nothing scores below the spies: the lowest tenth has to do
-            negative = unlabeled[np.argsort(score[unlabeled], kind="stable")[: max(1, len(unlabeled) // 10)]]
+            negative = unlabeled[
+                np.argsort(score[unlabeled], kind="stable")[: max(1, len(unlabeled) // 10)]
+            ]
         self.reliable_negatives_ = negative
         kept = np.concatenate([np.flatnonzero(labeled), negative])
         own = None if weight is None else weight[kept]
-        self.estimator_ = fit_weighted(self._fresh(rng), rows(X, kept), labeled[kept].astype(int), own)
+        self.estimator_ = fit_weighted(
+            self._fresh(rng), rows(X, kept), labeled[kept].astype(int), own
+        )
 
     def _probability(self, X: Any) -> Floats:
         return positive_probability(self.estimator_, X)

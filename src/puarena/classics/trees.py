@@ -42,7 +42,9 @@ class Risk:
         """``v = W_p / W``, infinite in a node without mass."""
         mine, all_of_it = self.masses(p, u)
         v = np.divide(mine, all_of_it, out=np.full(np.shape(mine), np.inf), where=all_of_it > 0)
-        return np.where(np.abs(mine - all_of_it) <= ROUNDING * all_of_it, np.where(all_of_it > 0, 1.0, v), v)
+        return np.where(
+            np.abs(mine - all_of_it) <= ROUNDING * all_of_it, np.where(all_of_it > 0, 1.0, v), v
+        )
 
     def impurity(self, p: Array, u: Array) -> Array:
         """The smallest risk of a constant answer: ``4 W v (1-v)`` or ``W H(v)``; beyond v = 1 as the kind says."""
@@ -120,7 +122,10 @@ class Nodes:
         for a in range(0, len(self.p), step):
             some = slice(a, min(a + step, len(self.p)))
             rows = self.rows[self.starts[a] : self.ends[some.stop - 1]]
-            yield some, self if step >= len(self.p) else Nodes(rows, self.p[some], self.u[some], self.n_p)
+            yield (
+                some,
+                self if step >= len(self.p) else Nodes(rows, self.p[some], self.u[some], self.n_p),
+            )
 
 
 class Table:
@@ -169,7 +174,8 @@ def cut_range(nodes: Nodes, values: Array, inner: bool) -> tuple[Array, Array]:
     varies = high > low
     return (
         low + 0.4 * np.subtract(second, low, out=np.zeros_like(low), where=varies),
-        np.where(varies, last, high) + 0.6 * np.subtract(high, last, out=np.zeros_like(low), where=varies),
+        np.where(varies, last, high)
+        + 0.6 * np.subtract(high, last, out=np.zeros_like(low), where=varies),
     )
 
 
@@ -177,17 +183,27 @@ def extra_random(rng: np.random.Generator, inner: bool = False) -> Chooser:
     """Chooses the best of one random cut in each of ``ceil(sqrt(d))`` random features that vary in the node."""
 
     def choose(table: Table, nodes: Nodes, risk: Risk) -> Splits:
-        parts = [_chosen(table, chunk, risk, rng, inner) for _, chunk in nodes.chunks(table.features)]
+        parts = [
+            _chosen(table, chunk, risk, rng, inner) for _, chunk in nodes.chunks(table.features)
+        ]
         return parts[0] if len(parts) == 1 else _joined(Splits, parts)
 
     return choose
 
 
-def _chosen(table: Table, nodes: Nodes, risk: Risk, rng: np.random.Generator, inner: bool) -> Splits:
+def _chosen(
+    table: Table, nodes: Nodes, risk: Risk, rng: np.random.Generator, inner: bool
+) -> Splits:
     m, d = len(nodes.p), table.features
     order = np.tile(np.arange(d), (m, 1))  # shuffled as far as it is read
     tried = np.zeros(m, dtype=np.int64)  # features that vary
-    best = Splits(np.full(m, -1), np.zeros(m), np.zeros(m, np.int64), np.zeros(m, np.int64), np.full(m, np.inf))
+    best = Splits(
+        np.full(m, -1),
+        np.zeros(m),
+        np.zeros(m, np.int64),
+        np.zeros(m, np.int64),
+        np.full(m, np.inf),
+    )
     open_nodes = nodes
     where = np.arange(m)
     for j in range(d):
@@ -243,8 +259,14 @@ class Forest:
         return np.bincount(self.feature[some], self.reduction[some], features)
 
 
-def grow(table: Table, risk: Risk, trees: int, choose: Chooser, max_depth: int | None = None,
-         min_leaf: int = 1) -> Forest:  # fmt: skip
+def grow(
+    table: Table,
+    risk: Risk,
+    trees: int,
+    choose: Chooser,
+    max_depth: int | None = None,
+    min_leaf: int = 1,
+) -> Forest:
     """Grow trees together until every node is a leaf."""
     n, n_p = table.n, table.n_p
     rows = np.tile(np.arange(n, dtype=np.int32), trees)
@@ -266,7 +288,9 @@ def grow(table: Table, risk: Risk, trees: int, choose: Chooser, max_depth: int |
             feature[at], cut[at] = splits.feature[divides], splits.cut[divides]
             reduction[at] = risk.impurity(inner.p, inner.u)[divides] - splits.risk[divides]
         left[at], right[at] = count + np.arange(len(at)), count + len(at) + np.arange(len(at))
-        levels.append(Forest(size, feature, cut, left, right, risk.posterior(level.p, level.u), reduction))
+        levels.append(
+            Forest(size, feature, cut, left, right, risk.posterior(level.p, level.u), reduction)
+        )
         level, depth = _children(table, inner, splits, divides), depth + 1
     return _joined(Forest, levels, trees=trees)
 
@@ -279,7 +303,9 @@ def _children(table: Table, nodes: Nodes, splits: Splits | None, divides: Array)
     p, u = splits.p[divides], splits.u[divides]
     low = table.values(split, splits.feature[divides]) <= split.spread(splits.cut[divides])
     rows = np.concatenate([split.rows[low], split.rows[~low]])
-    return Nodes(rows, np.concatenate([p, split.p - p]), np.concatenate([u, split.u - u]), nodes.n_p)
+    return Nodes(
+        rows, np.concatenate([p, split.p - p]), np.concatenate([u, split.u - u]), nodes.n_p
+    )
 
 
 def _columns(record: Any) -> list[Array]:

@@ -12,7 +12,18 @@ import typer
 from typer.core import TyperGroup
 
 from puarena import __version__
-from puarena.cli import algorithms, bias, community, datasets, experiments, figures, practice, priors, reports, speed
+from puarena.cli import (
+    algorithms,
+    bias,
+    community,
+    datasets,
+    experiments,
+    figures,
+    practice,
+    priors,
+    reports,
+    speed,
+)
 from puarena.cli.manners import App, Quiet, Verbose, begin, complain, manners
 from puarena.errors import UserError
 from puarena.without_torch import TRAINING, needs
@@ -54,17 +65,29 @@ def _empty_word(args: list[str]) -> str:
     """What to say of an empty argument: an empty path would mean the present folder."""
     for before, word in zip(["", *args], args, strict=False):
         option, equals, value = word.partition("=")
-        named = option if option.startswith("--") and equals else before if before.startswith("-") else ""
+        named = (
+            option
+            if option.startswith("--") and equals
+            else before
+            if before.startswith("-")
+            else ""
+        )
         if not word or (word.startswith("--") and equals and not value):
             what = f"{named} is empty" if named else "an argument is empty"
-            return f"{what}; give it a value, or leave it away (is a variable of the shell not set?)"
+            return (
+                f"{what}; give it a value, or leave it away (is a variable of the shell not set?)"
+            )
     return ""
 
 
 def _sentence(error: Exception) -> str | None:
     """What went wrong, if that is for the user to fix."""
     if isinstance(error, OSError):  # a full disk, a folder that may not be written
-        return f"'{error.filename}': {error.strerror}" if error.filename else error.strerror or str(error)
+        return (
+            f"'{error.filename}': {error.strerror}"
+            if error.filename
+            else error.strerror or str(error)
+        )
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     if isinstance(error, ModuleNotFoundError):
@@ -94,7 +117,18 @@ def _root(
         raise typer.Exit
 
 
-for _room in (practice, priors, experiments, algorithms, reports, figures, community, datasets, bias, speed):
+for _room in (
+    practice,
+    priors,
+    experiments,
+    algorithms,
+    reports,
+    figures,
+    community,
+    datasets,
+    bias,
+    speed,
+):
     _room.add_to(app)
 
 

@@ -8,18 +8,20 @@ import typer
 
 from puarena.cli import options as opt
 from puarena.cli.manners import answer, manners
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 
 
 def list_(
-    what: Annotated[str, typer.Argument(metavar="algorithms|datasets|criteria|networks|suites|engines")],
+    what: Annotated[
+        str, typer.Argument(metavar="algorithms|datasets|criteria|networks|suites|engines")
+    ],
     as_json: opt.AsJson = False,
 ) -> None:
     """List what there is."""
-    from puarena.bench import listing
+    from puarena.experiments import listing
 
     if what not in listing.KINDS:
-        raise unknown("list", what, listing.KINDS)
+        raise unknown_name("list", what, listing.KINDS)
     if as_json:
         answer(listing.KINDS[what]())
     else:
@@ -27,18 +29,20 @@ def list_(
 
 
 def explain(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="an algorithm; see 'list algorithms'")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="an algorithm; see 'list algorithms'")
+    ],
     plugin: opt.Plugins = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
-    from puarena import catalogue, plugins
+    from puarena import catalog, plugins
     from puarena.algorithms.core.describe import describe
     from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
         plugins.load(path)
-    entry = catalogue.get(name)
+    entry = catalog.get(name)
     if as_json:
         answer(describe(entry))
     else:
@@ -47,31 +51,41 @@ def explain(
 
 def check(
     target: Annotated[
-        str, typer.Argument(metavar="FILE|NAME", help="a Python file with algorithms, or a registered name")
+        str,
+        typer.Argument(
+            metavar="FILE|NAME", help="a Python file with algorithms, or a registered name"
+        ),
     ],
     device: opt.Device = "cpu",
     as_json: opt.AsJson = False,
 ) -> None:
     """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
-    from puarena import catalogue, contract, plugins
-    from puarena.bench.device import choose_device
+    from puarena import catalog, plugins
+    from puarena.experiments.device import choose_device
+    from puarena.testing import contract
 
-    names = plugins.load(target) if target.endswith(".py") else [catalogue.get(target).name]
+    names = plugins.load(target) if target.endswith(".py") else [catalog.get(target).name]
     if not names:
         raise UserError(f"'{target}' defines no algorithm; there is nothing to check")
-    if catalogue.get(names[0]).fits:
-        raise UserError(f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps")
+    if catalog.get(names[0]).fits:
+        raise UserError(
+            f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps"
+        )
     broken, checked = 0, []
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         broken += problem is not None
         checked.append({"algorithm": name, "promise": promise, "problem": problem})
         if as_json:
             continue
-        typer.echo(f"{name}: {'ok    ' if problem is None else 'BROKEN'} {promise}{f': {problem}' if problem else ''}")
+        typer.echo(
+            f"{name}: {'ok    ' if problem is None else 'BROKEN'} {promise}{f': {problem}' if problem else ''}"
+        )
     if as_json:
         answer(checked)
     if broken:
-        raise UserError(f"{broken} promise(s) of the contract do not hold; see the lines marked BROKEN")
+        raise UserError(
+            f"{broken} promise(s) of the contract do not hold; see the lines marked BROKEN"
+        )
 
 
 def add_to(app: typer.Typer) -> None:

@@ -20,10 +20,19 @@ from puarena.cli.options import many
 from puarena.errors import UserError
 
 if TYPE_CHECKING:
-    from puarena.bench.run import Outcome
-    from puarena.bench.spec import Spec
+    from puarena.experiments.run import Outcome
+    from puarena.experiments.spec import Spec
 
-LISTS = ("algorithms", "datasets", "cases", "settings", "rates", "priors", "labelling", "prior")  # options with commas
+LISTS = (
+    "algorithms",
+    "datasets",
+    "cases",
+    "settings",
+    "rates",
+    "priors",
+    "labeling",
+    "prior",
+)  # options with commas
 NUMBERS: dict[str, Callable[[str], Any]] = {"cases": int, "rates": float, "priors": float}
 
 
@@ -38,7 +47,7 @@ class Experiment:
     settings: opt.Settings = None
     rates: opt.Rates = None
     priors: opt.Priors = None
-    labelling: opt.Labelling = None
+    labeling: opt.Labeling = None
     splits: opt.Splits = None
     configs: opt.Configs = None
     steps: opt.Steps = None
@@ -46,14 +55,14 @@ class Experiment:
     profile: opt.Profile = None
     network: opt.Network = None
     precision: opt.Precision = None
-    optimiser: opt.Optimiser = None
+    optimizer: opt.Optimizer = None
     prior: opt.PriorSource = None
     plugin: opt.Plugins = None
 
     def spec(self) -> Spec:
         """The spec that is named, with the options applied."""
-        from puarena.bench import suites
-        from puarena.bench.values import TRUE_PRIOR
+        from puarena.experiments import suites
+        from puarena.experiments.values import TRUE_PRIOR
 
         changes = asdict(self)
         for name in LISTS:
@@ -61,7 +70,9 @@ class Experiment:
         source, plugins, priors = (changes.pop(name) for name in ("source", "plugin", "prior"))
         if priors is not None:  # an estimated prior is run next to the true one
             changes["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *priors)))
-        return suites.load(source).override(plugins=[str(path) for path in plugins or ()], **changes)
+        return suites.load(source).override(
+            plugins=[str(path) for path in plugins or ()], **changes
+        )
 
 
 def on_experiment(command: Callable[..., None]) -> Callable[..., None]:
@@ -84,7 +95,9 @@ def on_experiment(command: Callable[..., None]) -> Callable[..., None]:
 
     signature = inspect.Signature([source, *required, *filters, *optional])
     with_options.__signature__ = signature  # type: ignore[attr-defined]
-    with_options.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    with_options.__annotations__ = {
+        name: parameter.annotation for name, parameter in signature.parameters.items()
+    }
     return with_options
 
 
@@ -125,14 +138,16 @@ def plan(
     as_json: opt.AsJson = False,
 ) -> None:
     """Count runs and fleets, and measure how long they would take on this machine, or on several like it."""
-    from puarena.bench.duration import summarise
-    from puarena.bench.plan import make_plan
-    from puarena.bench.progress import in_words
+    from puarena.experiments.duration import summarize
+    from puarena.experiments.plan import make_plan
+    from puarena.experiments.progress import in_words
 
     if gpus is not None and not (gpus.isdecimal() and int(gpus)):
         raise UserError(f"--gpus is '{gpus}'; for a plan give how many there are, 1 or more")
     plan = make_plan(experiment.spec())
-    summary = summarise(plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet)
+    summary = summarize(
+        plan, device, data, workers, engine, gpus=gpus, gpus_per_fleet=gpus_per_fleet
+    )
     say_notes(plan.notes)
     if as_json:
         answer(summary)
@@ -147,7 +162,11 @@ def plan(
 
 def _machines(engine: str | None, gpus: str | None, device: str) -> str:
     """``ray on 8 GPUs like this one``; what was measured without one is no such figure."""
-    like = "like this one" if device == "cuda" else "if each did what one core does here, where none is to be measured"
+    like = (
+        "like this one"
+        if device == "cuda"
+        else "if each did what one core does here, where none is to be measured"
+    )
     return " on ".join(part for part in (engine, gpus and f"{gpus} GPUs {like}") if part)
 
 
@@ -197,12 +216,14 @@ def run(
 
 def status(
     folder: opt.Folder,
-    watch: Annotated[bool, typer.Option("--watch", help="keep showing it until nothing is missing")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="keep showing it until nothing is missing")
+    ] = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Say how many runs of a results folder are done, diverged, running, failed and missing."""
-    from puarena.bench import status as standing
-    from puarena.store import open_store
+    from puarena.experiments import status as standing
+    from puarena.results import open_store
 
     store = open_store(folder)
     if as_json:
@@ -216,19 +237,25 @@ def status(
 def doctor(
     folder: opt.Folder,
     repair: Annotated[
-        bool, typer.Option("--repair", help="move damaged files aside, to be computed again by the next 'run'")
+        bool,
+        typer.Option(
+            "--repair", help="move damaged files aside, to be computed again by the next 'run'"
+        ),
     ] = False,
     as_json: opt.AsJson = False,
 ) -> None:
     """Check every file of a results folder: checksums, columns, and runs against the plan. Exit code 1: damage."""
-    from puarena.bench.doctor import examine
+    from puarena.experiments.doctor import examine
 
     report = examine(folder, repair)
     if as_json:
         answer(report)
     else:
         for finding in report.findings:
-            typer.echo(f"{finding.file}: {finding.what}" + (f"; moved to {finding.moved}" if finding.moved else ""))
+            typer.echo(
+                f"{finding.file}: {finding.what}"
+                + (f"; moved to {finding.moved}" if finding.moved else "")
+            )
         typer.echo(report.line)
     raise typer.Exit(1 if any(not finding.moved for finding in report.findings) else 0)
 
@@ -239,7 +266,9 @@ def tell(text: str) -> None:
         typer.echo(text)
     except OSError:
         with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left of it goes nowhere
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # what is left of it goes nowhere
 
 
 def say_notes(notes: Iterable[str]) -> None:
@@ -249,15 +278,17 @@ def say_notes(notes: Iterable[str]) -> None:
 
 def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     """Run a spec with live progress and say what failed; an interrupt ends the command."""
-    from puarena.bench import run as bench
-    from puarena.bench.progress import for_terminal
+    from puarena.experiments import run as bench
+    from puarena.experiments.progress import for_terminal
 
     live = False if manners.quiet else for_terminal(thorough=manners.verbose)
     try:
         outcome = bench.run(spec, out, progress=live, **how)
     except KeyboardInterrupt as interrupt:
         why = f" by {interrupt.args[0]}" if interrupt.args else ""
-        complain(f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to continue")
+        complain(
+            f"interrupted{why}; finished fleets and last states are kept in {out}: run {again} to continue"
+        )
         raise typer.Exit(getattr(interrupt, "code", 130)) from None
     say_notes(outcome.notes)
     if outcome.stored:
@@ -269,20 +300,28 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
     if outcome.failures:
         complain(f"run {again} with --retry-failed to try the failed fleets again")
     elif outcome.failed_before:
-        say(f"{outcome.failed_before} runs failed before ('puarena status {out}'); --retry-failed tries them again")
+        say(
+            f"{outcome.failed_before} runs failed before ('puarena status {out}'); --retry-failed tries them again"
+        )
     return outcome
 
 
 def exit_code(outcome: Outcome, out: Path) -> int:
     """1 if fleets failed, 4 if every run diverged; how many did is said."""
-    from puarena.store import open_store
+    from puarena.results import open_store
 
     store = open_store(out)
     outcomes = store.outcomes()
     diverged = len(store.diverged(outcomes))
     if diverged:
         say(f"{diverged:,} of {len(outcomes):,} runs diverged: 'puarena report {out}' says which")
-    return 1 if outcome.failures or outcome.failed_before else 4 if diverged and diverged == len(outcomes) else 0
+    return (
+        1
+        if outcome.failures or outcome.failed_before
+        else 4
+        if diverged and diverged == len(outcomes)
+        else 0
+    )
 
 
 def add_to(app: typer.Typer) -> None:

@@ -23,7 +23,9 @@ def figures(
     from puarena.report.drawing import write_figures
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    files, missing = write_figures(folder, out, many(format, "format", str) or ["svg"], metrics, criteria)
+    files, missing = write_figures(
+        folder, out, many(format, "format", str) or ["svg"], metrics, criteria
+    )
     for path in files:
         say(f"wrote {path}")
     for name, reason in missing.items():

@@ -16,9 +16,14 @@ from typing import Annotated, Any
 import typer
 
 QUIET_ENVIRONMENT = "PUARENA_QUIET"
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="say the answer and what went wrong, and nothing else")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="say the answer and what went wrong, and nothing else")
+]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="say more: every fleet that is stored, and where an error came from")
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="say more: every fleet that is stored, and where an error came from"
+    ),
 ]
 
 
@@ -59,7 +64,9 @@ def _with_manners(command: Callable[..., None]) -> Callable[..., None]:
         manners.quiet |= quiet
         manners.verbose |= verbose
         before = os.environ.get(QUIET_ENVIRONMENT, "")
-        os.environ[QUIET_ENVIRONMENT] = "1" if manners.quiet else ""  # for the rooms, and for processes they start
+        os.environ[QUIET_ENVIRONMENT] = (
+            "1" if manners.quiet else ""
+        )  # for the rooms, and for processes they start
         try:
             command(**values)
         finally:
@@ -73,7 +80,9 @@ def _with_manners(command: Callable[..., None]) -> Callable[..., None]:
     ]
     signature = inspect.Signature([*(each.replace(kind=kind) for each in own), *more])
     mannered.__signature__ = signature  # type: ignore[attr-defined]
-    mannered.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    mannered.__annotations__ = {
+        name: parameter.annotation for name, parameter in signature.parameters.items()
+    }
     return mannered
 
 

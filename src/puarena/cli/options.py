@@ -11,12 +11,19 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from puarena.bench.executors.base import How
 from puarena.errors import UserError
+from puarena.experiments.executors.base import How
 from puarena.metrics import CRITERIA, METRICS
 
 T = TypeVar("T")
-OWN_FILES = ("spec.json", "planned.parquet", "shards", "failures", "progress", "claims")  # of a results folder
+OWN_FILES = (
+    "spec.json",
+    "planned.parquet",
+    "shards",
+    "failures",
+    "progress",
+    "claims",
+)  # of a results folder
 
 
 def check_folder(out: Path) -> None:
@@ -25,7 +32,9 @@ def check_folder(out: Path) -> None:
     if not place.is_dir():
         raise UserError(f"--out is '{out}', and '{place}' is a file; give a folder")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"--out is '{out}', and nothing can be written in '{place}'; give another folder")
+        raise UserError(
+            f"--out is '{out}', and nothing can be written in '{place}'; give another folder"
+        )
 
 
 def check_files(*files: Path | None, source: Path | None = None) -> None:
@@ -41,9 +50,13 @@ def check_files(*files: Path | None, source: Path | None = None) -> None:
         above = next(folder for folder in place.parents if folder.exists())
         if not above.is_dir():
             raise UserError(f"'{file}' cannot be written: '{above}' is a file and no folder")
-        own = source is not None and (place == source.resolve() or _part_of_results(place, source.resolve()))
+        own = source is not None and (
+            place == source.resolve() or _part_of_results(place, source.resolve())
+        )
         if own:
-            raise UserError(f"'{file}' belongs to the results themselves and would be lost; give another file")
+            raise UserError(
+                f"'{file}' belongs to the results themselves and would be lost; give another file"
+            )
 
 
 def _part_of_results(file: Path, folder: Path) -> bool:
@@ -53,51 +66,94 @@ def _part_of_results(file: Path, folder: Path) -> bool:
     return file.relative_to(folder).parts[0] in OWN_FILES
 
 
-Source = Annotated[str, typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file")]
+Source = Annotated[
+    str,
+    typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file"),
+]
 Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="a results folder, a summary written by 'export', or published:NAME")
+    Path,
+    typer.Argument(
+        metavar="DIR", help="a results folder, a summary written by 'export', or published:NAME"
+    ),
 ]
 With = Annotated[
     list[str] | None,
-    typer.Option("--with", metavar="DIR|published:NAME", help="also show these results, such as published:tabular"),
+    typer.Option(
+        "--with",
+        metavar="DIR|published:NAME",
+        help="also show these results, such as published:tabular",
+    ),
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="results folder; run again with the same one to continue")]
+Out = Annotated[
+    Path,
+    typer.Option(metavar="DIR", help="results folder; run again with the same one to continue"),
+]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="where to train")]
 Workers = Annotated[
     int | None,
-    typer.Option(metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"),
+    typer.Option(
+        metavar="N", help="fleets trained side by side: processes on a CPU, streams on a GPU"
+    ),
 ]
-FleetSize = Annotated[int | None, typer.Option(metavar="N", min=1, help="runs in one fleet, at most")]
+FleetSize = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="runs in one fleet, at most")
+]
 CheckpointEvery = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="how often a fleet saves its state, to continue after an interruption"),
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="how often a fleet saves its state, to continue after an interruption",
+    ),
 ]
 Capture = Annotated[str, typer.Option(metavar="auto|off", help="on a GPU: replay captured steps")]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="who trains (see 'list engines'; default: what pays on this machine)"),
+    typer.Option(
+        metavar="NAME", help="who trains (see 'list engines'; default: what pays on this machine)"
+    ),
 ]
-GPUCount = Annotated[str | None, typer.Option("--gpus", metavar="N", help="as if there were so many GPUs")]
-GPUsPerFleet = Annotated[float | None, typer.Option(metavar="F", min=0, help="share of a GPU for a fleet")]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="also try again what failed before")]
+GPUCount = Annotated[
+    str | None, typer.Option("--gpus", metavar="N", help="as if there were so many GPUs")
+]
+GPUsPerFleet = Annotated[
+    float | None, typer.Option(metavar="F", min=0, help="share of a GPU for a fleet")
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="also try again what failed before")
+]
 For = Annotated[
-    str | None, typer.Option("--for", "--seconds", metavar="2h", help="stop after this time, with everything saved")
+    str | None,
+    typer.Option(
+        "--for", "--seconds", metavar="2h", help="stop after this time, with everything saved"
+    ),
 ]
-Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="folder that already has the datasets' files")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", "--plugins", metavar="FILE", help="a Python file with algorithms of your own"),
+    typer.Option(
+        "--plugin", "--plugins", metavar="FILE", help="a Python file with algorithms of your own"
+    ),
 ]
 Algorithms = Annotated[str | None, typer.Option(metavar="A,B", help="only these algorithms")]
-Datasets = Annotated[str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")]
-ShownDatasets = Annotated[str | None, typer.Option("--datasets", metavar="A,B", help="only these datasets")]
+Datasets = Annotated[
+    str | None, typer.Option(metavar="A,B", help="these datasets (names or YAML files)")
+]
+ShownDatasets = Annotated[
+    str | None, typer.Option("--datasets", metavar="A,B", help="only these datasets")
+]
 Cases = Annotated[str | None, typer.Option(metavar="1,2", help="these positive-class cases")]
-Settings = Annotated[str | None, typer.Option(metavar="S,T", help="how labels are given: one-sample, two-sample")]
+Settings = Annotated[
+    str | None, typer.Option(metavar="S,T", help="how labels are given: one-sample, two-sample")
+]
 Rates = Annotated[str | None, typer.Option(metavar="0.3,...", help="these positive rates")]
 Priors = Annotated[str | None, typer.Option(metavar="0.5,...", help="these class priors")]
-Labelling = Annotated[
-    str | None, typer.Option(metavar="M,N", help="who among the positives is labeled (see 'bias list')")
+Labeling = Annotated[
+    str | None,
+    typer.Option(metavar="M,N", help="who among the positives is labeled (see 'bias list')"),
 ]
 PriorSource = Annotated[
     str | None,
@@ -109,31 +165,50 @@ PriorSource = Annotated[
     ),
 ]
 Splits = Annotated[int | None, typer.Option(metavar="N", help="data draws per problem")]
-Configs = Annotated[int | None, typer.Option(metavar="N", help="configurations; the first is the default")]
+Configs = Annotated[
+    int | None, typer.Option(metavar="N", help="configurations; the first is the default")
+]
 Steps = Annotated[int | None, typer.Option(metavar="N", help="training steps")]
 Profile = Annotated[
-    str | None, typer.Option(metavar="definition|released", help="the definitions' choices, or the published code's")
+    str | None,
+    typer.Option(
+        metavar="definition|released", help="the definitions' choices, or the published code's"
+    ),
 ]
 Network = Annotated[
-    str | None, typer.Option(metavar="NAME", help="network (see list networks); some are only for images")
+    str | None,
+    typer.Option(metavar="NAME", help="network (see list networks); some are only for images"),
 ]
 Precision = Annotated[
     str | None,
-    typer.Option(metavar="float32|bf16", help="what activations are computed in, if the network has a choice"),
+    typer.Option(
+        metavar="float32|bf16", help="what activations are computed in, if the network has a choice"
+    ),
 ]
-Optimiser = Annotated[
-    str | None, typer.Option(metavar="protocol|authors", help="the protocol's SGD, or what a method's authors used")
+Optimizer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="protocol|authors", help="the protocol's SGD, or what a method's authors used"
+    ),
 ]
 Metrics = Annotated[
-    str | None, typer.Option("--metric", "--metrics", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}")
+    str | None,
+    typer.Option(
+        "--metric", "--metrics", metavar="M,N", help=f"test metrics: {', '.join(METRICS)}"
+    ),
 ]
 Criteria = Annotated[
     str | None,
     typer.Option(
-        "--criterion", "--criteria", metavar="C,D", help=f"criteria that choose the models: {', '.join(CRITERIA)}"
+        "--criterion",
+        "--criteria",
+        metavar="C,D",
+        help=f"criteria that choose the models: {', '.join(CRITERIA)}",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(metavar="N", help="changes every random choice of training")]
+Seed = Annotated[
+    int | None, typer.Option(metavar="N", help="changes every random choice of training")
+]
 
 
 def many(text: str | None, name: str, read: Callable[[str], T]) -> list[T] | None:
@@ -143,7 +218,9 @@ def many(text: str | None, name: str, read: Callable[[str], T]) -> list[T] | Non
     try:
         values = [read(part.strip()) for part in re.split(r",(?![^(]*\))", text) if part.strip()]
     except ValueError:
-        raise UserError(f"--{name} takes numbers separated by commas, and '{text}' was given") from None
+        raise UserError(
+            f"--{name} takes numbers separated by commas, and '{text}' was given"
+        ) from None
     if not values:
         raise UserError(f"--{name} needs at least one value")
     return values
@@ -168,14 +245,28 @@ def engine_options() -> list[inspect.Parameter]:
     parameters = []
     for name, facts in How.options().items():
         kind = (
-            str | None if facts["time"] else list[str] | None if kinds[name] == tuple[str, ...] | None else kinds[name]
+            str | None
+            if facts["time"]
+            else list[str] | None
+            if kinds[name] == tuple[str, ...] | None
+            else kinds[name]
         )
         option = typer.Option(None, f"--{name.replace('_', '-')}", **facts["shown"])
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind))
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
+        )
     return parameters
 
 
 def engine_values(given: dict[str, Any]) -> dict[str, Any]:
     """The same as executors take it: times in seconds, lists as tuples."""
-    times = {name: seconds(given[name], name.replace("_", "-")) for name, f in How.options().items() if f["time"]}
-    return given | times | {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    times = {
+        name: seconds(given[name], name.replace("_", "-"))
+        for name, f in How.options().items()
+        if f["time"]
+    }
+    return (
+        given
+        | times
+        | {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    )

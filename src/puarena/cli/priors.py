@@ -10,10 +10,12 @@ from puarena.cli import options as opt
 from puarena.cli import tables
 from puarena.cli.manners import App, answer, say
 from puarena.cli.options import many
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 
 priors_app = App(
-    help="Estimate the class prior, and see how well that works.", no_args_is_help=True, rich_markup_mode=None
+    help="Estimate the class prior, and see how well that works.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 MANY, DEFAULT = "all", "saturation"
 
@@ -27,20 +29,24 @@ def estimate(
     features: tables.Features = None,
     drop: tables.Drop = None,
     method: Annotated[str, typer.Option(metavar="NAME|all", help="how to estimate it")] = DEFAULT,
-    compare: Annotated[bool, typer.Option("--compare", help="run other methods too and warn if they disagree")] = False,
-    seed: Annotated[int, typer.Option("--seed", "--random-state", metavar="N", help="of folds and resamples")] = 0,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="run other methods too and warn if they disagree")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", "--random-state", metavar="N", help="of folds and resamples")
+    ] = 0,
     as_json: opt.AsJson = False,
 ) -> None:
     """Estimate the class prior of a table of positives and unlabeled rows."""
     import warnings
 
-    from puarena.data import labelling
-    from puarena.data.encoding import TableWarning
+    from puarena.datasets.encoding import TableWarning
     from puarena.priors import METHODS, PriorWarning, estimate_prior, method_named
+    from puarena.pu import labeling
 
     if method_named(method) not in (*METHODS, MANY):
-        raise unknown("method", method, [*METHODS, MANY])
-    setting = labelling.get(setting).title
+        raise unknown_name("method", method, [*METHODS, MANY])
+    setting = labeling.get(setting).title
     if seed < 0:
         raise UserError(f"--seed is {seed}; give 0 or more")
     frame = tables.read_table(table)
@@ -70,7 +76,12 @@ def estimate(
 def plain(answer: Any) -> dict[str, Any]:
     """An estimate as plain data."""
     details = {key: value for key, value in answer.details.items() if key != "others"}
-    return {"value": answer.value, "interval": list(answer.interval), "method": answer.method, **details}
+    return {
+        "value": answer.value,
+        "interval": list(answer.interval),
+        "method": answer.method,
+        **details,
+    }
 
 
 @priors_app.command("bench")
@@ -78,8 +89,12 @@ def bench(
     datasets: Annotated[
         str, typer.Option(metavar="A,B", help="datasets, or real tables as in 'practice bench'")
     ] = "digits",
-    priors: Annotated[str, typer.Option(metavar="0.2,...", help="true class priors")] = "0.2,0.4,0.6,0.8",
-    methods: Annotated[str | None, typer.Option(metavar="A,B", help="methods (default: all)")] = None,
+    priors: Annotated[
+        str, typer.Option(metavar="0.2,...", help="true class priors")
+    ] = "0.2,0.4,0.6,0.8",
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B", help="methods (default: all)")
+    ] = None,
     settings: opt.Settings = "one-sample",
     trials: Annotated[int, typer.Option(metavar="N", help="data draws per problem")] = 1,
     frequencies: Annotated[
@@ -114,9 +129,13 @@ def bench(
     shown = list(dict.fromkeys(at for line in errors for at in line["errors"]))
     head = "".join(f"{f'at {at}':>9}" for at in shown)
     titles = f"{'dataset':<14}{'setting':<12}{'method':<12}{head}{'mean':>9}{'covered':>9}"
-    typer.echo(f"{titles}   mean absolute error of the prior, at true priors (of real tables: label frequencies)")
+    typer.echo(
+        f"{titles}   mean absolute error of the prior, at true priors (of real tables: label frequencies)"
+    )
     for line in errors:
-        cells = "".join(f"{line['errors'][at]:>9.3f}" if at in line["errors"] else f"{'':>9}" for at in shown)
+        cells = "".join(
+            f"{line['errors'][at]:>9.3f}" if at in line["errors"] else f"{'':>9}" for at in shown
+        )
         covered = "" if line["covered"] is None else f"{line['covered']:.2f}"
         words = f"{line['dataset']:<14}{line['setting']:<12}{line['method']:<12}"
         typer.echo(f"{words}{cells}{line['mean']:>9.3f}{covered:>9}")

@@ -16,14 +16,20 @@ from puarena.errors import UserError
 
 def report(
     folder: opt.Folder,
-    markdown: Annotated[Path | None, typer.Option(metavar="F", help="write a Markdown table")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="F", help="write a Markdown table")
+    ] = None,
     latex: Annotated[Path | None, typer.Option(metavar="F", help="write a LaTeX table")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
     html: Annotated[Path | None, typer.Option(metavar="F", help="write the page")] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
     error: Annotated[
-        str, typer.Option(metavar="stderr|stderr-sample|std", help="what stands after the ±; the paper's is stderr")
+        str,
+        typer.Option(
+            metavar="stderr|stderr-sample|std",
+            help="what stands after the ±; the paper's is stderr",
+        ),
     ] = "stderr",
     algorithms: opt.Algorithms = None,
     datasets: opt.ShownDatasets = None,
@@ -63,11 +69,17 @@ def report(
         answer([{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in table])
     else:
         reports.to_terminal(table)
-    for path, render in ((markdown, reports.to_markdown), (latex, reports.to_latex), (csv, reports.to_csv)):
+    for path, render in (
+        (markdown, reports.to_markdown),
+        (latex, reports.to_latex),
+        (csv, reports.to_csv),
+    ):
         if path is not None:
             render(table, path)
     if html is not None:
-        reports.write_page(source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names)
+        reports.write_page(
+            source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names
+        )
     for path in (markdown, latex, csv, html):
         if path is not None:
             say(f"wrote {path}")
@@ -77,10 +89,15 @@ def stats(
     folder: opt.Folder,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
-    over: Annotated[str, typer.Option(metavar="problems|splits", help="what counts as one result")] = "problems",
+    over: Annotated[
+        str, typer.Option(metavar="problems|splits", help="what counts as one result")
+    ] = "problems",
     algorithms: opt.Algorithms = None,
     reference: Annotated[
-        str | None, typer.Option("--against", "--reference", metavar="A", help="compare only with this algorithm")
+        str | None,
+        typer.Option(
+            "--against", "--reference", metavar="A", help="compare only with this algorithm"
+        ),
     ] = None,
     rope: Annotated[
         float | None,
@@ -94,7 +111,9 @@ def stats(
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     names = many(algorithms, "algorithms", str)
-    everything = statistics(_together(folder, others), metrics, criteria, over, names, reference, rope=rope)
+    everything = statistics(
+        _together(folder, others), metrics, criteria, over, names, reference, rope=rope
+    )
     say_incomplete(folder, err=as_json)
     if as_json:
         answer([item.to_dict() for item in everything])
@@ -105,9 +124,14 @@ def stats(
 def compare(
     folder: opt.Folder,
     published: Annotated[
-        Path | None, typer.Option(metavar="F", help="a CSV of published numbers (default: the benchmark paper's)")
+        Path | None,
+        typer.Option(
+            metavar="F", help="a CSV of published numbers (default: the benchmark paper's)"
+        ),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="F", help="write Markdown tables")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="F", help="write Markdown tables")
+    ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
@@ -125,40 +149,63 @@ def compare(
     together = agreement(comparisons)
     if as_json:
         outside = [cell.words for cell in together.outside]
-        listed = [asdict(item) | {"title": item.title, "verdict": item.verdict} for item in comparisons]
+        listed = [
+            asdict(item) | {"title": item.title, "verdict": item.verdict} for item in comparisons
+        ]
         answer({"comparisons": listed, "words": together.words, "outside": outside})
     else:
         comparing.show_comparison(comparisons)
     if together.cells and not as_json:
-        typer.echo("\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)]))
-    for path, write in ((markdown, comparing.comparison_to_markdown), (csv, comparing.comparison_to_csv)):
+        typer.echo(
+            "\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)])
+        )
+    for path, write in (
+        (markdown, comparing.comparison_to_markdown),
+        (csv, comparing.comparison_to_csv),
+    ):
         if path is not None:
             write(comparisons, path)
             say(f"wrote {path}")
 
 
 def merge(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR DIR...", help="results folders or summaries")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR DIR...", help="results folders or summaries")
+    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="the new results folder")],
     overlap: Annotated[
-        str, typer.Option(metavar="refuse|first", help="when two folders have different results of one run")
+        str,
+        typer.Option(
+            metavar="refuse|first", help="when two folders have different results of one run"
+        ),
     ] = "refuse",
     tolerance: Annotated[
-        float, typer.Option(metavar="X", min=0, help="by how much two results of one run may differ to be the same")
+        float,
+        typer.Option(
+            metavar="X", min=0, help="by how much two results of one run may differ to be the same"
+        ),
     ] = 1e-6,
     as_json: opt.AsJson = False,
 ) -> None:
     """Join the results folders of several people or machines."""
-    from puarena.bench.joint_spec import unite
-    from puarena.store.merge import merge as join
+    from puarena.experiments.joint_spec import unite
+    from puarena.results.merge import merge as join
 
     done = join(folders, out, unite, overlap, tolerance)
     if as_json:
         answer(done)
         return
-    parts = ", ".join(f"{count:,} from {folder}" for folder, count in zip(folders, done.counts, strict=True))
-    same = f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)" if overlap == "refuse" else ""
-    typer.echo(f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})")
+    parts = ", ".join(
+        f"{count:,} from {folder}" for folder, count in zip(folders, done.counts, strict=True)
+    )
+    same = (
+        f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)"
+        if overlap == "refuse"
+        else ""
+    )
+    typer.echo(
+        f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})"
+    )
 
 
 def export(
@@ -168,7 +215,9 @@ def export(
 ) -> None:
     """Make a small summary that can be published and is read like a results folder."""
     if out.suffix.lower() != ".parquet":
-        raise UserError(f"a summary is a Parquet file, and --out is '{out}'; give a name that ends in .parquet")
+        raise UserError(
+            f"a summary is a Parquet file, and --out is '{out}'; give a name that ends in .parquet"
+        )
     opt.check_files(out, source=folder)
     from puarena.report.export import export as write
 
@@ -177,7 +226,9 @@ def export(
         answer({"out": out, **counts, "bytes": out.stat().st_size})
         return
     size = out.stat().st_size / 1e6
-    typer.echo(f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB")
+    typer.echo(
+        f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB"
+    )
 
 
 def say_incomplete(folder: Path, err: bool = False) -> None:

@@ -8,29 +8,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puarena.cli.options import many
-from puarena.errors import UserError, nearest
+from puarena.errors import UserError, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = ("csv", "parquet")
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")]
-Label = Annotated[str, typer.Option(metavar="COLUMN", help="column that says which rows are labeled positives")]
+Table = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")
+]
+Label = Annotated[
+    str, typer.Option(metavar="COLUMN", help="column that says which rows are labeled positives")
+]
 Positive = Annotated[
     str | None,
     typer.Option(
-        "--positive", "--positive-label", metavar="VALUE", help="the label of labeled positives; all else is unlabeled"
+        "--positive",
+        "--positive-label",
+        metavar="VALUE",
+        help="the label of labeled positives; all else is unlabeled",
     ),
 ]
-Negative = Annotated[str | None, typer.Option(metavar="VALUE", help="the label of known negatives, if there are some")]
-Features = Annotated[str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")]
+Negative = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE", help="the label of known negatives, if there are some"),
+]
+Features = Annotated[
+    str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")
+]
 Drop = Annotated[str | None, typer.Option(metavar="A,B", help="columns that are not features")]
-SettingName = Annotated[str, typer.Option(metavar="one-sample|two-sample", help="how the data were collected")]
+SettingName = Annotated[
+    str, typer.Option(metavar="one-sample|two-sample", help="how the data were collected")
+]
 
 
 def read_table(file: Path) -> pd.DataFrame:
     """The table of a file."""
-    from puarena.data.frames import read_frame, suffix
+    from puarena.datasets.frames import read_frame, suffix
 
     if file.is_dir():
         raise UserError(f"'{file}' is a folder; give a .csv or .parquet file")
@@ -51,12 +65,18 @@ def known(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
         if names.count(name) > 1:
             raise UserError(f"the column '{name}' is named twice")
         if name not in frame.columns:
-            raise UserError(f"{file}: there is no column '{name}'{nearest(name, list(frame.columns))}")
+            raise UserError(
+                f"{file}: there is no column '{name}'{suggest(name, list(frame.columns))}"
+            )
     return names
 
 
 def read_features(
-    frame: pd.DataFrame, file: Path, label: str, features: str | None = None, drop: str | None = None
+    frame: pd.DataFrame,
+    file: Path,
+    label: str,
+    features: str | None = None,
+    drop: str | None = None,
 ) -> pd.DataFrame:
     """The columns that are features."""
     known([label], frame, file)
@@ -70,7 +90,9 @@ def read_features(
     return frame[names]
 
 
-def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None, negative: str | None = None) -> Any:
+def read_marks(
+    frame: pd.DataFrame, file: Path, label: str, positive: str | None, negative: str | None = None
+) -> Any:
     """1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
 
     Labeled are rows with the value ``positive``, or with the greater of two numbers, with 1 beside 0 (unlabeled) and -1
@@ -80,7 +102,7 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
     import numpy as np
     import pandas as pd
 
-    from puarena.practice.labels import WORDS, plain
+    from puarena.pu.labels import WORDS, plain
 
     column = frame[known([label], frame, file)[0]]
     texts = column.map(plain, na_action="ignore")
@@ -90,34 +112,46 @@ def read_marks(frame: pd.DataFrame, file: Path, label: str, positive: str | None
         negative = WORDS[1]
     for option, value in (("positive", positive), ("negative", negative)):
         if value is not None and plain(value) not in set(texts):
-            raise UserError(f"{file}: --{option} is '{value}', and column '{label}' has the values {shown}")
+            raise UserError(
+                f"{file}: --{option} is '{value}', and column '{label}' has the values {shown}"
+            )
     if positive is not None and negative is not None and plain(positive) == plain(negative):
         raise UserError(f"--positive and --negative are both '{positive}'; a row cannot be both")
     if positive is not None:
         flags = texts == plain(positive)
     elif len(values) == 1 and column.isna().any():
         flags = column.notna()
-    elif len(values) == 2 and not column.isna().any() and pd.api.types.is_numeric_dtype(column.dtype):
+    elif (
+        len(values) == 2 and not column.isna().any() and pd.api.types.is_numeric_dtype(column.dtype)
+    ):
         flags = column == max(values)
     elif set(texts.dropna()) == {"1", "0", "-1"}:
         flags, negative = texts == "1", negative or "-1"
     elif set(texts.dropna()) <= set(WORDS) and WORDS[0] in set(texts):
         flags = texts == WORDS[0]
     elif len(values) < 2:
-        raise UserError(f"{file}: column '{label}' has one value only ({shown}): nothing tells labeled from unlabeled")
+        raise UserError(
+            f"{file}: column '{label}' has one value only ({shown}): nothing tells labeled from unlabeled"
+        )
     else:
         raise UserError(
             f"{file}: column '{label}' has the values {shown}; say which one marks labeled positives with --positive"
         )
     labeled = flags.fillna(False).to_numpy(bool)
     if labeled.sum() == 1 < len(labeled):
-        raise UserError(f"{file}: column '{label}' has 1 labeled positive; one is held out, so at least 2 are needed")
+        raise UserError(
+            f"{file}: column '{label}' has 1 labeled positive; one is held out, so at least 2 are needed"
+        )
     if not labeled.any() or labeled.all():
         raise UserError(
             f"{file}: column '{label}' contains only one class for this question: {int(labeled.sum())} of "
             f"{len(labeled)} rows are labeled positives"
         )
-    rest = np.zeros(len(labeled), bool) if negative is None else (texts == plain(negative)).to_numpy(bool)
+    rest = (
+        np.zeros(len(labeled), bool)
+        if negative is None
+        else (texts == plain(negative)).to_numpy(bool)
+    )
     return labeled.astype(int) - (rest & ~labeled)
 
 

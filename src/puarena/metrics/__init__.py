@@ -25,7 +25,24 @@ from puarena.metrics.scores import (
 )
 
 __all__ = [
-    "CRITERIA", "METRICS", "Counts", "Criterion", "Metric", "Validation", "accuracy", "auc", "cautions", "criterion",
-    "default_criteria", "default_metrics", "evaluate", "f1", "metric", "precision", "proxy_accuracy", "proxy_auc",
-    "recall", "test_metrics",
-]  # fmt: skip
+    "CRITERIA",
+    "METRICS",
+    "Counts",
+    "Criterion",
+    "Metric",
+    "Validation",
+    "accuracy",
+    "auc",
+    "cautions",
+    "criterion",
+    "default_criteria",
+    "default_metrics",
+    "evaluate",
+    "f1",
+    "metric",
+    "precision",
+    "proxy_accuracy",
+    "proxy_auc",
+    "recall",
+    "test_metrics",
+]

@@ -64,7 +64,9 @@ class Validation:
     prior: Tensor
     one_sample: Tensor
     label_u: Tensor
-    propensity_p: Tensor | None = None  # true chances of a label of P', where a simulator knows them
+    propensity_p: Tensor | None = (
+        None  # true chances of a label of P', where a simulator knows them
+    )
 
     @property
     def counts(self) -> Counts:
@@ -131,7 +133,7 @@ CRITERIA: dict[str, Criterion] = {
             high=2.0,
             long="proxy accuracy",
             explanation="An estimate of accuracy from positives and unlabeled examples alone: reward for positives "
-            "recognised, plus the share of examples called negative. On average it equals accuracy plus a "
+            "recognized, plus the share of examples called negative. On average it equals accuracy plus a "
             "constant, the class prior, so it ranks models as accuracy would. Can be used in practice.",
             color="#0b8f74",
             caution="PA is biased here: labels were not given at random, and PA takes the share of labeled positives "
@@ -181,13 +183,13 @@ CRITERIA: dict[str, Criterion] = {
         Criterion(
             "pa-released",
             "PA released",
-            "proxy accuracy as the published code computes it (favours recall in OS)",
+            "proxy accuracy as the published code computes it (favors recall in OS)",
             proxy_accuracy_released,
             needs="counts",
             high=2.0,
             default=False,
             long="proxy accuracy as the published code computes it",
-            explanation="Proxy accuracy as the published code computes it, which favours models with high recall; for "
+            explanation="Proxy accuracy as the published code computes it, which favors models with high recall; for "
             "comparison with published numbers only.",
             color="#c04a80",
             profile="released",
@@ -205,7 +207,11 @@ def criterion(name: str) -> Criterion:
 def default_criteria(profile: str = "", biased: bool = False) -> list[str]:
     """The criteria shown unless others are asked for, under a profile that may replace some; are labels ``biased``?"""
     instead = {c.replaces: c.name for c in CRITERIA.values() if c.profile == profile and c.replaces}
-    return [instead.get(c.name, c.name) for c in CRITERIA.values() if c.default or (biased and c.under_bias)]
+    return [
+        instead.get(c.name, c.name)
+        for c in CRITERIA.values()
+        if c.default or (biased and c.under_bias)
+    ]
 
 
 def cautions(criteria: Iterable[str]) -> list[str]:
@@ -219,7 +225,11 @@ def evaluate(v: Validation) -> dict[str, Tensor]:
 
     finite = torch.isfinite(v.decision_p).all(-1) & torch.isfinite(v.decision_u).all(-1)
     counts = v.counts
-    handed: dict[str, tuple[Any, ...]] = {"counts": (counts,), "scores": (v.score_p, v.score_u), "labels": (v,)}
+    handed: dict[str, tuple[Any, ...]] = {
+        "counts": (counts,),
+        "scores": (v.score_p, v.score_u),
+        "labels": (v,),
+    }
     if v.propensity_p is not None:
         handed["propensities"] = (v,)
     values = {c.column: c.compute(*handed[c.needs]) for c in CRITERIA.values() if c.needs in handed}
@@ -229,4 +239,6 @@ def evaluate(v: Validation) -> dict[str, Tensor]:
             f"val_positive_{side}": positive,
             f"val_size_{side}": torch.full_like(positive, getattr(counts, f"size_{side}")),
         }
-    return {name: torch.where(finite, x, torch.full_like(x, float("nan"))) for name, x in values.items()}
+    return {
+        name: torch.where(finite, x, torch.full_like(x, float("nan"))) for name, x in values.items()
+    }

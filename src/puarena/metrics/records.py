@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Record:
 class Metric(Record):
     """A test metric. ``needs``: the ``decision`` (positive at or above zero) or the ``score`` (which ranks)."""
 
-    chance: Callable[[float], float] | None = None  # what the best constant answer gets, of the class prior
+    chance: Callable[[float], float] | None = (
+        None  # what the best constant answer gets, of the class prior
+    )
 
     @property
     def column(self) -> str:
@@ -99,8 +101,10 @@ def look_up(kind: str, name: str, known: Mapping[str, AnyRecord]) -> AnyRecord:
     for record in known.values():
         if plain == record.name or plain in record.synonyms:
             return record
-    words = {word: record.name for record in known.values() for word in (record.name, *record.synonyms)}
+    words = {
+        word: record.name for record in known.values() for word in (record.name, *record.synonyms)
+    }
     close = difflib.get_close_matches(plain, words, n=1, cutoff=0.6)
     if close:
         raise UserError(f"unknown {kind} '{name}'; did you mean '{words[close[0]]}'?")
-    raise unknown(kind, str(name), known)
+    raise unknown_name(kind, str(name), known)

@@ -56,7 +56,9 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
     import torch
 
     label = label.expand_as(score)
-    if score.device.type == "cpu":  # numpy's vectorised sort is several times faster than torch's here
+    if (
+        score.device.type == "cpu"
+    ):  # numpy's vectorized sort is several times faster than torch's here
         order = torch.from_numpy(score.detach().numpy().argsort(-1))
     else:
         order = score.argsort(-1)
@@ -95,7 +97,14 @@ METRICS: dict[str, Metric] = {
             ("roc-auc", "auroc", "roc"),
             chance=lambda prior: 0.5,
         ),
-        Metric("f1", "F1", "harmonic mean of precision and recall", f1, "decision", ("f1-score", "f-score", "f")),
+        Metric(
+            "f1",
+            "F1",
+            "harmonic mean of precision and recall",
+            f1,
+            "decision",
+            ("f1-score", "f-score", "f"),
+        ),
         Metric(
             "precision",
             "Precision",
@@ -135,4 +144,6 @@ def test_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Te
     handed = {"decision": decision, "score": score}
     values = {m.column: m.compute(handed[m.needs], label) for m in METRICS.values()}
     finite = torch.isfinite(decision).all(-1)
-    return {name: torch.where(finite, v, torch.full_like(v, float("nan"))) for name, v in values.items()}
+    return {
+        name: torch.where(finite, v, torch.full_like(v, float("nan"))) for name, v in values.items()
+    }

@@ -36,7 +36,7 @@ def build(
     dtype: torch.dtype,
     precision: str = "float32",
 ) -> RunNetwork:
-    """Build a network for inputs of ``shape``, one copy per seed, initialised from the stream ``stream``.
+    """Build a network for inputs of ``shape``, one copy per seed, initialized from the stream ``stream``.
 
     ``network`` is a name, or a function of the number of features that returns a module (``Stacked``).
     """
@@ -44,8 +44,20 @@ def build(
         return Stacked(seeds, shape, f"init:{stream}", dtype, make=network)
     cls = get(network)
     if precision not in cls.precisions:
-        raise UserError(f"the precision of {network} is '{precision}'; choose one of: {', '.join(cls.precisions)}")
+        raise UserError(
+            f"the precision of {network} is '{precision}'; choose one of: {', '.join(cls.precisions)}"
+        )
     return cls(seeds, shape, f"init:{stream}", dtype, precision)
 
 
-__all__ = ["DEFAULT", "RunNetwork", "Stacked", "build", "get", "is_plugin", "kind_of", "names", "register"]
+__all__ = [
+    "DEFAULT",
+    "RunNetwork",
+    "Stacked",
+    "build",
+    "get",
+    "is_plugin",
+    "kind_of",
+    "names",
+    "register",
+]

@@ -21,10 +21,16 @@ class RunNetwork(nn.Module):
     family: ClassVar[str] = ""  # networks of one kind
     images: ClassVar[bool]  # needs images
     meaning: ClassVar[str] = ""
-    capacity: ClassVar[Mapping[str, int]] = {"cpu": 16, "cuda": 64}  # runs of one fleet, at most: time or memory
+    capacity: ClassVar[Mapping[str, int]] = {
+        "cpu": 16,
+        "cuda": 64,
+    }  # runs of one fleet, at most: time or memory
     fills_gpu: ClassVar[bool] = False  # one fleet has enough to do for a GPU
     default_batch: ClassVar[int] = 128  # of configuration 0
-    batch_exponents: ClassVar[tuple[int, int]] = (4, 7)  # of two, cut to an integer: 16, 32 and 64 are drawn
+    batch_exponents: ClassVar[tuple[int, int]] = (
+        4,
+        7,
+    )  # of two, cut to an integer: 16, 32 and 64 are drawn
     precisions: ClassVar[tuple[str, ...]] = ("float32",)  # what activations can be computed in
     probe: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1, 8), "cuda": (8, 64)}
     """Runs and batch size, at most, with which a step on images is timed."""
@@ -51,5 +57,5 @@ class RunNetwork(nn.Module):
         return z[..., 1] - z[..., 0]
 
     def decays(self) -> list[Tensor]:
-        """Return where weight decay acts, one mask per parameter: on matrices, not on biases and normalisation."""
+        """Return where weight decay acts, one mask per parameter: on matrices, not on biases and normalization."""
         return [torch.full_like(p[:1], float(p.dim() > 2)) for p in self.parameters()]

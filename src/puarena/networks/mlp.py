@@ -49,7 +49,9 @@ class _Logit(torch.autograd.Function):
 
             out = torch.empty_like(theta)
             g_hidden = start_backward(g, hidden[0], theta, out, x.shape[-1])
-            torch.bmm(x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden[0].shape[-1])[0])
+            torch.bmm(
+                x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden[0].shape[-1])[0]
+            )
         else:
             out = plain_backward(x, ctx.views, hidden, g)
         return None, out, None  # inputs are data
@@ -62,7 +64,9 @@ class Views:
         self.theta, self.units = theta.detach(), units
         self.weight_1, self.bias_1, weight_2, bias_2 = split(self.theta, features, units)
         self.low, self.high, self.offsets = weight_2[:, 0], weight_2[:, 1], bias_2[:, 0].unbind(-1)
-        self.first_layers = list(zip(self.weight_1.unbind(), self.bias_1[:, 0].unbind(), strict=True))
+        self.first_layers = list(
+            zip(self.weight_1.unbind(), self.bias_1[:, 0].unbind(), strict=True)
+        )
 
     def of(self, theta: Tensor) -> bool:
         """Are these the parts of this tensor?"""
@@ -83,7 +87,12 @@ def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     Of many examples oneDNN makes them about twice as fast where MKL leaves a processor's widest instructions aside; its
     call costs too much for a training batch.
     """
-    if 2 * len(x) >= ROWS and x.dtype == torch.float32 and x.is_cpu and torch.backends.mkldnn.is_available():
+    if (
+        2 * len(x) >= ROWS
+        and x.dtype == torch.float32
+        and x.is_cpu
+        and torch.backends.mkldnn.is_available()
+    ):
         made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.t(), bias, "relu", [], "")
         return made
     return torch.addmm(bias, x, weight).relu_()
@@ -119,7 +128,9 @@ def plain_backward(x: Tensor, views: Views, hidden: list[Tensor], g: Tensor) -> 
     (runs, n, features), units = x.shape, views.units
     out = torch.empty_like(views.theta)
     _, _, g_weight_2, g_bias_2 = split(out, features, units)
-    first_layer = out[:, : (features + 1) * units].view(runs, features + 1, units)  # weights, then biases
+    first_layer = out[:, : (features + 1) * units].view(
+        runs, features + 1, units
+    )  # weights, then biases
     scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
     readout = views.readout().unsqueeze(1)
     for run, h in zip(tiles(runs, n, units), hidden, strict=True):
@@ -185,7 +196,9 @@ class MLP(RunNetwork):
         self.features, self.hidden = features, hidden
         size = (features + 3) * hidden + 2
         theta = 2 * random.uniform(seeds, stream, (size,), dtype=torch.float64) - 1
-        for part, fan_in in zip(split(theta, features, hidden), (features, features, hidden, hidden), strict=True):
+        for part, fan_in in zip(
+            split(theta, features, hidden), (features, features, hidden, hidden), strict=True
+        ):
             part.mul_(fan_in**-0.5)
         self.weight = nn.Parameter(theta.to(dtype))
         self._views: Views | None = None

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import torch
 
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 from puarena.networks.base import RunNetwork
 from puarena.without_torch import torch_or_names
 
@@ -28,7 +28,10 @@ def _built_in() -> dict[str, type[RunNetwork]]:
         cls.name: cls
         for module in modules
         for cls in vars(module).values()
-        if isinstance(cls, type) and issubclass(cls, RunNetwork) and cls.__module__ == module.__name__ and cls.name
+        if isinstance(cls, type)
+        and issubclass(cls, RunNetwork)
+        and cls.__module__ == module.__name__
+        and cls.name
     }
 
 
@@ -41,7 +44,7 @@ def get(name: str) -> type[RunNetwork]:
     """Return the class of a registered name."""
     networks = {**_built_in(), **_plugins}
     if name not in networks:
-        raise unknown("network", name, networks)
+        raise unknown_name("network", name, networks)
     return networks[name]
 
 
@@ -49,10 +52,17 @@ def register(cls: type[RunNetwork]) -> str:
     """Add a network that is not of this package, if it is fit for use; return its name."""
     name = cls.name
     if not (isinstance(name, str) and re.fullmatch(r"[a-z][a-z0-9_-]*", name)):
-        raise UserError(f"{cls.__name__} has the name {name!r}; a network's name is one word in lower case")
+        raise UserError(
+            f"{cls.__name__} has the name {name!r}; a network's name is one word in lower case"
+        )
     known = {**_built_in(), **_plugins}.get(name, cls)
-    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):  # a file may be loaded twice
-        raise UserError(f"there is a network '{name}' already ({known.__qualname__}); give the new one another name")
+    if (known.__module__, known.__qualname__) != (
+        cls.__module__,
+        cls.__qualname__,
+    ):  # a file may be loaded twice
+        raise UserError(
+            f"there is a network '{name}' already ({known.__qualname__}); give the new one another name"
+        )
     if fault := _fault(cls):
         raise UserError(f"the network '{name}' cannot be used: {fault}")
     _plugins[name] = cls
@@ -70,17 +80,22 @@ def _fault(cls: type[RunNetwork]) -> str:
         return "it does not say whether it needs images; set images = True or images = False"
     if cls.heads is RunNetwork.heads and cls.forward is RunNetwork.forward:
         return "it defines neither heads nor forward"
-    if any(not isinstance(cls.capacity.get(device), int) or cls.capacity[device] < 1 for device in DEVICES):
-        return (
-            f"its capacity is {dict(cls.capacity)}; give the runs of a fleet, 1 or more, for each of 'cpu' and 'cuda'"
-        )
+    if any(
+        not isinstance(cls.capacity.get(device), int) or cls.capacity[device] < 1
+        for device in DEVICES
+    ):
+        return f"its capacity is {dict(cls.capacity)}; give the runs of a fleet, 1 or more, for each of 'cpu' and 'cuda'"
     for shape in (IMAGE,) if cls.images else (TABLE, IMAGE):
         kind = "images" if shape == IMAGE else "tables"
         try:
             fault = _fault_on(cls, shape)
         except Exception as error:
             words = f"{type(error).__name__}: {error}".splitlines()[0]
-            hint = "; images must be flattened with x.flatten(2)" if shape == IMAGE and not cls.images else ""
+            hint = (
+                "; images must be flattened with x.flatten(2)"
+                if shape == IMAGE and not cls.images
+                else ""
+            )
             return f"on {kind}, with examples of shape {shape}, it ends in {words}{hint}"
         if fault:
             return f"on {kind}, {fault}"
@@ -95,7 +110,9 @@ def _fault_on(cls: type[RunNetwork], shape: tuple[int, ...]) -> str:
     both, alone = cls(seeds, shape), cls(seeds[1:], shape)
     logits = both(x)
     if tuple(logits.shape) != (runs, batch):
-        return f"its logits for {runs} runs of {batch} examples have the shape {tuple(logits.shape)}"
+        return (
+            f"its logits for {runs} runs of {batch} examples have the shape {tuple(logits.shape)}"
+        )
     parameters = list(both.parameters())
     if not parameters or any(p.dim() < 2 or len(p) != runs for p in (*parameters, *both.buffers())):
         return "its parameters and buffers do not all begin with the axis of the runs"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALIGN = 64  # a run's parameters are padded to a multiple of so many: aligned rows load faster
-EPS, MOMENTUM = 1e-5, 0.1  # of batch normalisation
+EPS, MOMENTUM = 1e-5, 0.1  # of batch normalization
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A convolution without bias and the batch normalisation after it."""
+    """A convolution without bias and the batch normalization after it."""
 
     number: int  # in the order of the network's parameters
     c_in: int
@@ -67,7 +67,9 @@ class Layout:
         return [*used, -sum(used) % ALIGN]
 
 
-def lay_out(side: int, c_in: int, stages: tuple[tuple[int, int], ...], pool: int | None, stem_stride: int) -> Layout:
+def lay_out(
+    side: int, c_in: int, stages: tuple[tuple[int, int], ...], pool: int | None, stem_stride: int
+) -> Layout:
     """Lay out a network: ``stages`` are (blocks, channels); ``pool`` None averages the whole last map."""
     units: list[Unit] = []
 
@@ -83,8 +85,12 @@ def lay_out(side: int, c_in: int, stages: tuple[tuple[int, int], ...], pool: int
         for at in range(count):
             stride = 2 if stage > 0 and at == 0 else 1
             side = -(-side // stride)
-            shortcut = unit(width, channels, 1, stride) if stride != 1 or width != channels else None
-            blocks.append(Block(unit(width, channels, 3, stride), unit(channels, channels, 3, 1), shortcut))
+            shortcut = (
+                unit(width, channels, 1, stride) if stride != 1 or width != channels else None
+            )
+            blocks.append(
+                Block(unit(width, channels, 3, stride), unit(channels, channels, 3, 1), shortcut)
+            )
             width = channels
     square = side if pool is None or side < pool else pool
     return Layout(stem, tuple(blocks), tuple(units), side, square)

@@ -17,7 +17,7 @@ class Stacked(RunNetwork):
     """One copy of ``make(features)`` per seed; the module takes ``[batch, features]`` and gives one or two outputs.
 
     With one output it is the logit; with two, the logit is the second minus the first. The module must not keep
-    buffers (batch normalisation) nor draw random numbers (dropout): rows could mix, or a run would not repeat itself.
+    buffers (batch normalization) nor draw random numbers (dropout): rows could mix, or a run would not repeat itself.
     A subclass that has a ``name`` defines ``make`` as a static method.
     """
 
@@ -37,9 +37,15 @@ class Stacked(RunNetwork):
         copies = [_seeded(make or self.make, prod(shape), seed, stream) for seed in seeds.tolist()]
         first = copies[0]
         if not isinstance(first, nn.Module) or not list(first.parameters()):
-            raise ValueError(f"network must build a torch module with parameters, and gave a {type(first).__name__}")
-        if list(first.buffers()) or any(isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()):
-            raise ValueError("network must have neither buffers (batch normalisation) nor dropout; use LayerNorm")
+            raise ValueError(
+                f"network must build a torch module with parameters, and gave a {type(first).__name__}"
+            )
+        if list(first.buffers()) or any(
+            isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()
+        ):
+            raise ValueError(
+                "network must have neither buffers (batch normalization) nor dropout; use LayerNorm"
+            )
         self.names = [name for name, _ in first.named_parameters()]
         for at, parts in enumerate(zip(*(list(c.parameters()) for c in copies), strict=True)):
             stacked = torch.stack([p.detach().to(dtype) for p in parts]).to(seeds.device)
@@ -55,7 +61,9 @@ class Stacked(RunNetwork):
         z = vmap(self._one)(parameters, x.flatten(2))
         z = z.unsqueeze(-1) if z.dim() == 2 else z
         if z.dim() != 3 or z.shape[-1] not in (1, 2):
-            raise ValueError(f"network must give one or two outputs per row, and gave shape {tuple(z.shape[1:])}")
+            raise ValueError(
+                f"network must give one or two outputs per row, and gave shape {tuple(z.shape[1:])}"
+            )
         return torch.cat([torch.zeros_like(z), z], -1) if z.shape[-1] == 1 else z
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from puarena import data
-from puarena.data import labelling
-from puarena.data.encoding import TableEncoder
-from puarena.data.tables import TABLES, give_labels, load_table
-from puarena.errors import UserError, unknown
+from puarena import datasets
+from puarena.datasets.encoding import TableEncoder
+from puarena.datasets.tables import TABLES, give_labels, load_table
+from puarena.errors import UserError, unknown_name
 from puarena.priors.sample import Sample
+from puarena.pu import Problem, draw_pu_data, labeling
 
 Rows = list[dict[str, Any]]
 MOST = 3000  # rows of a real table
@@ -26,7 +26,7 @@ def measure(
     datasets: Sequence[str] = ("digits",),
     priors: Sequence[float] = (0.2, 0.4, 0.6, 0.8),
     methods: Sequence[str] | None = None,
-    settings: Sequence[str] = (labelling.DEFAULT,),
+    settings: Sequence[str] = (labeling.DEFAULT,),
     trials: int = 1,
     folder: str | Path | None = None,
     estimator: Any = None,
@@ -44,7 +44,7 @@ def measure(
     wanted = [method_named(name) for name in methods or METHODS]
     for name in wanted:
         if name not in METHODS:
-            raise unknown("method", name, METHODS)
+            raise unknown_name("method", name, METHODS)
     if trials < 1:
         raise UserError(f"the number of trials is {trials}; give 1 or more")
     for name in datasets:
@@ -58,7 +58,9 @@ def measure(
                 began = time.perf_counter()
                 with warnings.catch_warnings(), threads(len(sample.x_p) + len(sample.x_u)):
                     warnings.simplefilter("ignore", PriorWarning)
-                    estimate = answer(sample, METHODS[method], labelling.get(setting), None, {}, refits)
+                    estimate = answer(
+                        sample, METHODS[method], labeling.get(setting), None, {}, refits
+                    )
                 low, high = estimate.interval
                 yield facts | {
                     "method": method,
@@ -73,20 +75,25 @@ Draw = tuple[dict[str, Any], str, Sample]
 
 
 def _problems(
-    name: str, priors: Sequence[float], settings: Sequence[str], trials: int, folder: Any, estimator: Any
+    name: str,
+    priors: Sequence[float],
+    settings: Sequence[str],
+    trials: int,
+    folder: Any,
+    estimator: Any,
 ) -> Iterator[Draw]:
     """Draws of one of the benchmark's datasets, at priors of one's choice."""
-    dataset = data.load(name, folder)
+    dataset = datasets.load(name, folder)
     for setting, prior, trial in product(settings, priors, range(trials)):
-        rate = labelling.get(setting).modest_rate(prior)
-        pu, _ = data.draw(dataset, data.Problem(name, 1, setting, rate, prior), trial)
+        rate = labeling.get(setting).modest_rate(prior)
+        pu, _ = draw_pu_data(dataset, Problem(name, 1, setting, rate, prior), trial)
         x_p, x_u = (
             dataset.table(np.r_[val, train]).astype(np.float64)
             for val, train in ((pu.p_val, pu.p_train), (pu.u_val, pu.u_train))
         )
         facts = {
             "dataset": name,
-            "setting": labelling.get(setting).code,
+            "setting": labeling.get(setting).code,
             "at": f"{prior:g}",
             "prior": pu.prior,
             "rate": pu.rate,
@@ -99,15 +106,20 @@ def _tables(name: str, labelings: Sequence[str], trials: int, estimator: Any) ->
     from puarena.priors.estimate import draw_sample
 
     frame, truth = load_table(name)
-    for labeling, trial in product(labelings, range(trials)):
-        rng = np.random.default_rng([trial, len(labeling), len(truth)])
+    for way, trial in product(labelings, range(trials)):
+        rng = np.random.default_rng([trial, len(way), len(truth)])
         rows = rng.permutation(len(truth))[:MOST]
         table, positive = frame.iloc[rows], truth[rows]
         numbers = TableEncoder().fit(table).dense(table)
-        labeled = give_labels(positive, numbers, labeling, rng)
-        facts = {"dataset": name, "setting": labelling.DEFAULT, "at": labeling, "prior": float(positive.mean())}
+        labeled = give_labels(positive, numbers, way, rng)
+        facts = {
+            "dataset": name,
+            "setting": labeling.DEFAULT,
+            "at": way,
+            "prior": float(positive.mean()),
+        }
         sample = draw_sample(table, labeled, estimator=estimator, random_state=trial)
-        yield facts | {"rate": float(labeled.mean()), "trial": trial}, labelling.DEFAULT, sample
+        yield facts | {"rate": float(labeled.mean()), "trial": trial}, labeling.DEFAULT, sample
 
 
 def table(rows: Iterable[dict[str, Any]]) -> Rows:

@@ -48,7 +48,9 @@ class Curve:
         rate = self.p.sum() / (self.p.sum() + self.u.sum())
         q = expit(slope * self.x[:, None, None] + intercept)
         of_p = np.clip(rate * q / (rate * q + (1 - rate) * share), 1e-12, 1 - 1e-12)
-        return np.asarray(np.tensordot(self.p, np.log(of_p), 1) + np.tensordot(self.u, np.log1p(-of_p), 1))
+        return np.asarray(
+            np.tensordot(self.p, np.log(of_p), 1) + np.tensordot(self.u, np.log1p(-of_p), 1)
+        )
 
 
 def normal_scores(values: Floats) -> Floats:

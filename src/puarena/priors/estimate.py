@@ -11,20 +11,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from puarena.data import labelling
-from puarena.data.encoding import TableEncoder, is_frame
-from puarena.errors import UserError, nearest
-from puarena.notebook import html_table
-from puarena.practice.labels import read_labels
+from puarena.datasets.encoding import TableEncoder, is_frame
+from puarena.errors import UserError, suggest
 from puarena.priors.methods import METHODS
 from puarena.priors.sample import Floats, Method, PriorWarning, Sample
+from puarena.pu import labeling
+from puarena.pu.labels import read_labels
+from puarena.utils.notebook import html_table
 
 DEFAULT = "saturation"
 EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
 SMALL = 50_000  # rows
-COMPARED = ("bbe", "km2", "dedpul", "pen-l1")  # those that were near the truth in `puarena priors bench`
+COMPARED = (
+    "bbe",
+    "km2",
+    "dedpul",
+    "pen-l1",
+)  # those that were near the truth in `puarena priors bench`
 MOST = 5_000  # rows of P and of U that an estimate looks at
-REFITS, PART = 2, 0.632  # how often the classifiers are fitted again for an interval, to which part of the rows
+REFITS, PART = (
+    2,
+    0.632,
+)  # how often the classifiers are fitted again for an interval, to which part of the rows
 ESTIMATE = "estimate"  # what a prior is asked for with, alone or as ``estimate:METHOD``
 FEW_LABELS, NEAR_ONE = 50, 0.9  # below and above these an estimate comes with a warning
 
@@ -55,16 +63,19 @@ class PriorEstimate:
         """The estimate in a notebook, with those of other methods and what to mind."""
         answers = [self, *self.details.get("others", {}).values()]
         lines = [
-            (each.method, f"{each.value:.3f}", f"{each.interval[0]:.3f} to {each.interval[1]:.3f}") for each in answers
+            (each.method, f"{each.value:.3f}", f"{each.interval[0]:.3f} to {each.interval[1]:.3f}")
+            for each in answers
         ]
         heads = ("method", "class prior", "about 95%")
-        return html_table(heads, lines, notes=self.details.get("notes", ()), bold=0 if len(answers) > 1 else -1)
+        return html_table(
+            heads, lines, notes=self.details.get("notes", ()), bold=0 if len(answers) > 1 else -1
+        )
 
 
 def estimate_prior(
     X: Any,
     y: Any,
-    setting: str = labelling.DEFAULT,
+    setting: str = labeling.DEFAULT,
     method: str = DEFAULT,
     random_state: int = 0,
     n_bootstrap: int | None = None,
@@ -80,7 +91,7 @@ def estimate_prior(
 
     Args:
         X: features ``[n, d]``: a matrix (also sparse, also with missing values) or a data frame with text.
-        y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.practice.labels`.
+        y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.pu.labels`.
         setting: ``"os"`` (one sample, part of whose positives were labeled: the answer is the prior of all rows, the
             labeled ones included) or ``"ts"`` (positives and unlabeled rows drawn apart: the prior of the unlabeled).
         method: one of ``METHODS`` (``estimate:bbe`` is ``bbe``), or ``"all"``: every method, the answer their median.
@@ -96,11 +107,11 @@ def estimate_prior(
         folds: folds of the out-of-fold scores.
         warn: whether to say with a :class:`PriorWarning` why an estimate should not be trusted.
         positive_label: the value of ``y`` that marks a labeled positive; needed where ``y`` is text.
-        **options: of the method: ``max_samples`` (km2), ``centres`` (pen-l1), ``space`` (both: ``"scores"`` or
+        **options: of the method: ``max_samples`` (km2), ``centers`` (pen-l1), ``space`` (both: ``"scores"`` or
             ``"features"``), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
     """
     try:
-        kind = labelling.get(setting)
+        kind = labeling.get(setting)
     except UserError as error:
         raise ValueError(str(error)) from None
     method = method_named(method)
@@ -111,15 +122,20 @@ def estimate_prior(
         wanted = tuple(dict.fromkeys((*wanted, *(COMPARED if compare is True else compare))))
     for name in wanted:
         if name not in METHODS:
-            raise ValueError(f"unknown method {name!r}{nearest(name, [*METHODS, 'all'])}")
+            raise ValueError(f"unknown method {name!r}{suggest(name, [*METHODS, 'all'])}")
     known = {option for name in wanted for option in METHODS[name].options}
     for option in options:
         if option not in known:
-            raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{nearest(option, known)}")
+            raise TypeError(
+                f"estimate_prior with method {method!r} has no option {option!r}{suggest(option, known)}"
+            )
     sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
     with threads(sample.x_p.shape[0] + sample.x_u.shape[0]):
         refits = refitted(sample) if n_bootstrap != 0 else []
-        answers = {name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits) for name in wanted}
+        answers = {
+            name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits)
+            for name in wanted
+        }
     chosen = _median(answers) if method == "all" else answers[method]
     others = {name: each for name, each in answers.items() if name != method}
     if others:
@@ -132,7 +148,12 @@ def estimate_prior(
 
 
 def draw_sample(
-    X: Any, y: Any, positive_label: Any = None, estimator: Any = None, folds: int = 5, random_state: int = 0
+    X: Any,
+    y: Any,
+    positive_label: Any = None,
+    estimator: Any = None,
+    folds: int = 5,
+    random_state: int = 0,
 ) -> Sample:
     """Check the input as scikit-learn does; return at most ``MOST`` rows of P and of U, as numbers."""
     from scipy import sparse
@@ -144,14 +165,18 @@ def draw_sample(
     y = column_or_1d(y)
     check_consistent_length(X, y)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("y contains NaN or infinity; use 1 for labeled positives and 0 or -1 for unlabeled rows")
+        raise ValueError(
+            "y contains NaN or infinity; use 1 for labeled positives and 0 or -1 for unlabeled rows"
+        )
     positive = read_labels(y, positive_label).positive
     rng, sides, notes = np.random.default_rng(random_state), [], []
     for side in (np.flatnonzero(positive), np.flatnonzero(~positive)):
         sides.append(np.sort(rng.permutation(side)[:MOST]) if len(side) > MOST else side)
     kept = np.concatenate(sides)
     if len(kept) < len(y):
-        notes.append(f"estimated from {len(sides[0]):,} labeled and {len(sides[1]):,} unlabeled rows of {len(y):,}")
+        notes.append(
+            f"estimated from {len(sides[0]):,} labeled and {len(sides[1]):,} unlabeled rows of {len(y):,}"
+        )
     X = _safe_indexing(X, kept)
     n_p, rate = len(sides[0]), float(positive.mean())
     if sparse.issparse(X):
@@ -161,10 +186,20 @@ def draw_sample(
         return Sample(X[:n_p], X[n_p:], model, folds, random_state, notes, rate=rate)
     encoder = TableEncoder().fit(X)
     dense, tree = encoder.dense(X), encoder.tree(X)
-    return Sample(dense[:n_p], dense[n_p:], estimator, folds, random_state, notes, tree[:n_p], tree[n_p:], rate)
+    return Sample(
+        dense[:n_p],
+        dense[n_p:],
+        estimator,
+        folds,
+        random_state,
+        notes,
+        tree[:n_p],
+        tree[n_p:],
+        rate,
+    )
 
 
-def prior_of_share(share: npt.ArrayLike, rate: float, setting: labelling.Setting) -> Floats:
+def prior_of_share(share: npt.ArrayLike, rate: float, setting: labeling.Setting) -> Floats:
     """From the share of positives inside U to the prior, kept off the edges."""
     inside = np.clip(np.asarray(share, float), 0.0, 1.0)
     return np.clip(setting.prior_from_u(inside, rate), EDGE, 1 - EDGE)
@@ -183,9 +218,13 @@ def refitted(sample: Sample) -> list[Sample]:
 
 
 def answer(
-    sample: Sample, method: Method, setting: labelling.Setting, n_bootstrap: int | None, options: dict[str, Any],
+    sample: Sample,
+    method: Method,
+    setting: labeling.Setting,
+    n_bootstrap: int | None,
+    options: dict[str, Any],
     refits: list[Sample],
-) -> PriorEstimate:  # fmt: skip
+) -> PriorEstimate:
     """What one method says about a sample; its interval contains the refits."""
     own = {key: value for key, value in options.items() if key in method.options}
     share = method.prepare(sample, **own)
@@ -202,7 +241,11 @@ def answer(
         rng = np.random.default_rng([sample.random_state, 1])
         again = [share(*(rng.integers(0, n, size=(n,)) for n in (n_p, n_u))) for _ in range(times)]
         fitted = [inside, *(method.prepare(part, **own)(None, None) for part in refits)]
-        variance = [prior_of_share(values, rate, setting).var(ddof=1) for values in (again, fitted) if len(values) > 1]
+        variance = [
+            prior_of_share(values, rate, setting).var(ddof=1)
+            for values in (again, fitted)
+            if len(values) > 1
+        ]
         low, high = value + np.array([-1.96, 1.96]) * np.sqrt(sum(variance))
     low, high = np.clip([low, high], setting.lowest_prior(rate), 1.0)
     details = {
@@ -214,7 +257,9 @@ def answer(
         "labels": n_p,
         "notes": list(sample.notes),
     }
-    return PriorEstimate(value, (float(min(low, value)), float(max(high, value))), method.name, details)
+    return PriorEstimate(
+        value, (float(min(low, value)), float(max(high, value))), method.name, details
+    )
 
 
 def _doubts(
@@ -241,8 +286,15 @@ def _doubts(
             f"the methods disagree about the share of positives ({listed}); do not rely on one of them: the labeled "
             "positives may not be a random part of all positives, or no region of the features is purely positive"
         )
-    apart = sample.apart(METHODS[chosen.method].prepare) if chosen.method in METHODS and sample.fitted else []
-    if len(apart) > 1 and (1 - chosen.details["rate"]) * (max(apart) - min(apart)) > 2 * disagreement:
+    apart = (
+        sample.apart(METHODS[chosen.method].prepare)
+        if chosen.method in METHODS and sample.fitted
+        else []
+    )
+    if (
+        len(apart) > 1
+        and (1 - chosen.details["rate"]) * (max(apart) - min(apart)) > 2 * disagreement
+    ):
         yield (
             f"the share of positives, {chosen.value:.2f}{range_}, depends on the model: a linear one and a boosted one "
             f"alone give {_prior_words(apart, chosen)}"
@@ -250,8 +302,10 @@ def _doubts(
 
 
 def _prior_words(shares: list[float], chosen: PriorEstimate) -> str:
-    setting = labelling.get(chosen.details["setting"])
-    return " and ".join(f"{float(prior_of_share(s, chosen.details['rate'], setting)):.2f}" for s in shares)
+    setting = labeling.get(chosen.details["setting"])
+    return " and ".join(
+        f"{float(prior_of_share(s, chosen.details['rate'], setting)):.2f}" for s in shares
+    )
 
 
 def _median(answers: dict[str, PriorEstimate]) -> PriorEstimate:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puarena.data import labelling
+from puarena.pu import labeling
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.int64]
@@ -38,7 +38,9 @@ class Method:
     prepare: Callable[..., Share]
     bootstraps: int
     options: tuple[str, ...] = ()
-    interval: Callable[[list[Sample]], tuple[float, float]] | None = None  # its own, of the sample and refitted ones
+    interval: Callable[[list[Sample]], tuple[float, float]] | None = (
+        None  # its own, of the sample and refitted ones
+    )
 
 
 @dataclass
@@ -50,7 +52,9 @@ class Sample:
 
     x_p: Floats
     x_u: Floats
-    estimator: Any = None  # a scikit-learn classifier, told P from U; None: a linear and a boosted one
+    estimator: Any = (
+        None  # a scikit-learn classifier, told P from U; None: a linear and a boosted one
+    )
     folds: int = 5
     random_state: int = 0
     notes: list[str] = field(default_factory=list)
@@ -78,8 +82,15 @@ class Sample:
         given = [(self.estimator, (self.x_p, self.x_u))]
         if self.estimator is None:
             few = self.x_p.shape[0] < FEW
-            trees = (self.x_p, self.x_u) if self.tree_p is None or self.tree_u is None else (self.tree_p, self.tree_u)
-            given = [(linear(few), (self.x_p, self.x_u)), (default_estimator(self.random_state), trees)]
+            trees = (
+                (self.x_p, self.x_u)
+                if self.tree_p is None or self.tree_u is None
+                else (self.tree_p, self.tree_u)
+            )
+            given = [
+                (linear(few), (self.x_p, self.x_u)),
+                (default_estimator(self.random_state), trees),
+            ]
         return [out_of_fold(p, u, model, self.folds, self.random_state) for model, (p, u) in given]
 
     @cached_property
@@ -109,7 +120,10 @@ class Sample:
             np.sort(rng.permutation(side)[: max(min(2, side), round(share * side))])
             for side in (self.x_p.shape[0], self.x_u.shape[0])
         )
-        trees = [side if side is None else side[i] for side, i in ((self.tree_p, i_p), (self.tree_u, i_u))]
+        trees = [
+            side if side is None else side[i]
+            for side, i in ((self.tree_p, i_p), (self.tree_u, i_u))
+        ]
         return replace(
             self,
             x_p=self.x_p[i_p],
@@ -128,7 +142,9 @@ class Sample:
         mean, spread = everything.mean(0), everything.std(0)
         keep = spread > 1e-12 * (1 + np.abs(mean))
         if not keep.any():
-            raise ValueError("all features are constant, so nothing tells positive rows from unlabeled ones")
+            raise ValueError(
+                "all features are constant, so nothing tells positive rows from unlabeled ones"
+            )
         scale = spread[keep]
         return (self.x_p[:, keep] - mean[keep]) / scale, (self.x_u[:, keep] - mean[keep]) / scale
 
@@ -162,9 +178,13 @@ def default_estimator(random_state: int = 0) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        max_iter=60, max_bins=64, max_leaf_nodes=15, min_samples_leaf=10, l2_regularization=1.0,
+        max_iter=60,
+        max_bins=64,
+        max_leaf_nodes=15,
+        min_samples_leaf=10,
+        l2_regularization=1.0,
         random_state=random_state,
-    )  # fmt: skip
+    )
 
 
 def _logit(p: Floats) -> Floats:
@@ -172,7 +192,9 @@ def _logit(p: Floats) -> Floats:
     return np.asarray(np.log(p / (1 - p)))
 
 
-def out_of_fold(x_p: Floats, x_u: Floats, estimator: Any, folds: int, random_state: int) -> tuple[Floats, Floats]:
+def out_of_fold(
+    x_p: Floats, x_u: Floats, estimator: Any, folds: int, random_state: int
+) -> tuple[Floats, Floats]:
     """Score every row by a classifier of P against U that has not seen it (stratified K folds)."""
     from scipy.sparse import vstack
     from sklearn.base import clone
@@ -185,7 +207,9 @@ def out_of_fold(x_p: Floats, x_u: Floats, estimator: Any, folds: int, random_sta
     x = np.vstack([x_p, x_u]) if isinstance(x_p, np.ndarray) else vstack([x_p, x_u]).tocsr()
     s = np.repeat([1, 0], [n_p, n_u])
     score = np.empty(n_p + n_u)
-    for train, held in StratifiedKFold(min(folds, fewest), shuffle=True, random_state=random_state).split(x, s):
+    for train, held in StratifiedKFold(
+        min(folds, fewest), shuffle=True, random_state=random_state
+    ).split(x, s):
         fitted = clone(estimator).fit(x[train], s[train])
         if hasattr(fitted, "predict_proba"):
             score[held] = fitted.predict_proba(x[held])[:, list(fitted.classes_).index(1)]
@@ -202,4 +226,4 @@ def take(values: Floats, index: Index | None) -> Floats:
 def share_from_c(c: float, n_p: int, n_u: int) -> float:
     """The share of positives in U if a fraction c of all positives of P and U together is in P."""
     rate = n_p / (n_p + n_u)
-    return labelling.get("one-sample").prior_in_u(rate / c, rate)
+    return labeling.get("one-sample").prior_in_u(rate / c, rate)

@@ -8,6 +8,15 @@ from puarena.report.sources import load
 from puarena.report.table import Table, table
 
 __all__ = [
-    "Table", "aggregate", "completeness", "load", "select", "table",
-    "to_csv", "to_latex", "to_markdown", "to_terminal", "write_page",
-]  # fmt: skip
+    "Table",
+    "aggregate",
+    "completeness",
+    "load",
+    "select",
+    "table",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "to_terminal",
+    "write_page",
+]

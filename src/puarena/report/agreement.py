@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from puarena import catalogue
-from puarena.files import plain_cell
+from puarena import catalog
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.compare import NEEDED, Comparison, Line, published_criterion, slug
 from puarena.report.methods import Method, in_order
@@ -18,16 +17,20 @@ from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
+from puarena.utils.files import plain_cell
 
 MORE = (
     "setting",
     "rate",
     "prior",
-    "labelling",
+    "labeling",
     "n",
     "configs",
 )  # after the paper's columns, which take the problem for granted
-POINTS, ERRORS = 2.0, 3.0  # a cell agrees within so many points, or so many combined standard errors
+POINTS, ERRORS = (
+    2.0,
+    3.0,
+)  # a cell agrees within so many points, or so many combined standard errors
 TABULATED = ("accuracy", "auc", "f1")
 
 
@@ -38,17 +41,31 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     """
     curves = opened(source)
     numbers = aggregate(select(curves))
-    places = {method: i for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, numbers))))}
+    places = {
+        method: i for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, numbers))))
+    }
     metrics, lines = list(METRICS), []
-    rows = zip(read_all(Problem, numbers), read_all(Method, numbers), numbers.to_dict("records"), strict=True)
+    rows = zip(
+        read_all(Problem, numbers),
+        read_all(Method, numbers),
+        numbers.to_dict("records"),
+        strict=True,
+    )
     for problem, method, row in rows:
         criterion = published_criterion(method.profile, row["criterion"])
         if not criterion or math.isnan(row["mean"]):
             continue
         error = "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}"
         name = _title(method)
-        cell = (problem.dataset, problem.case, name, int(method.calibrated), row["metric"], criterion)
-        where = (problem.setting, f"{problem.rate:g}", f"{problem.prior:g}", problem.labelling)
+        cell = (
+            problem.dataset,
+            problem.case,
+            name,
+            int(method.calibrated),
+            row["metric"],
+            criterion,
+        )
+        where = (problem.setting, f"{problem.rate:g}", f"{problem.prior:g}", problem.labeling)
         counts = int(row["n"]), int(row["configs"])
         order = tuple(str(getattr(problem, field)) for field in PROBLEM), places[method]
         last = metrics.index(row["metric"]), list(CRITERIA).index(criterion)
@@ -62,7 +79,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
 
 def _title(method: Method) -> str:
     """The method's plain form as the paper writes it, and what is not as usual about how it was run."""
-    entry = catalogue.entries().get(method.base)
+    entry = catalog.entries().get(method.base)
     title = entry.title if entry and slug(entry.title) == method.base else method.base
     return f"{title} ({', '.join(method.unusual)})" if method.unusual else title
 
@@ -80,8 +97,9 @@ class Outside:
         item, line = self.comparison, self.line
         where = f"{item.dataset}, case {item.case}: {line.algorithm}, {METRICS[item.metric].title}"
         by = CRITERIA[item.published_criterion].title
-        return f"{where} by {by}: {line.ours:.2f} ± {line.ours_error:.2f}, published {line.published:.2f} ± " + (
-            f"{line.published_error:.2f} ({line.difference:+.2f})"
+        return (
+            f"{where} by {by}: {line.ours:.2f} ± {line.ours_error:.2f}, published {line.published:.2f} ± "
+            + (f"{line.published_error:.2f} ({line.difference:+.2f})")
         )
 
 
@@ -111,10 +129,14 @@ class Agreement:
 def agreement(comparisons: Sequence[Comparison], metrics: Sequence[str] = TABULATED) -> Agreement:
     """How many cells of these metrics agree with what was published, and which do not."""
     pairs = [(item, line) for item in comparisons if item.metric in metrics for line in item.lines]
-    return Agreement(len(pairs), tuple(Outside(item, line) for item, line in pairs if not agrees(line)))
+    return Agreement(
+        len(pairs), tuple(Outside(item, line) for item, line in pairs if not agrees(line))
+    )
 
 
 def agrees(line: Line) -> bool:
     """Is the difference within two points, or three combined standard errors? One that is not known counts as none."""
-    errors = [0.0 if math.isnan(error) else error for error in (line.ours_error, line.published_error)]
+    errors = [
+        0.0 if math.isnan(error) else error for error in (line.ours_error, line.published_error)
+    ]
     return abs(line.difference) <= max(POINTS, ERRORS * math.hypot(*errors))

@@ -13,16 +13,26 @@ from typing import TYPE_CHECKING, Any
 from puarena.errors import UserError
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.sources import GROUP, Curves, opened
-from puarena.store import Store, Summary, ask, open_store
-from puarena.store.sql import sql_name
+from puarena.results import Store, Summary, ask, open_store
+from puarena.results.sql import sql_name
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 PROTOCOL = (  # what of two specs must agree for their rows to be one experiment
-    "profile", "optimiser", "steps", "warmup", "record_every", "splits", "configs", "draws", "calibration", "network",
-    "precision", "seed",
-)  # fmt: skip
+    "profile",
+    "optimizer",
+    "steps",
+    "warmup",
+    "record_every",
+    "splits",
+    "configs",
+    "draws",
+    "calibration",
+    "network",
+    "precision",
+    "seed",
+)
 
 
 class Beside(Store):
@@ -39,7 +49,9 @@ class Beside(Store):
 
     def damaged(self, file: Path) -> UserError:
         """The error of the store that the file belongs to."""
-        return next(store for store in (self.own, *self.others) if file in store.shards()).damaged(file)
+        return next(store for store in (self.own, *self.others) if file in store.shards()).damaged(
+            file
+        )
 
     def failures(self) -> list[dict[str, Any]]:
         """Of one's own results."""
@@ -73,8 +85,12 @@ def beside(source: str | Path | Store, others: Iterable[str | Path | Store]) -> 
     for store in stores:
         common = [problem for problem in _problems(store) if problem in problems]
         if not common:
-            ours, theirs = (", ".join(p.label(True) for p in each) for each in (problems, _problems(store)))
-            raise UserError(f"'{name_of(store)}' has none of the problems of '{name_of(own)}' ({theirs}; {ours})")
+            ours, theirs = (
+                ", ".join(p.label(True) for p in each) for each in (problems, _problems(store))
+            )
+            raise UserError(
+                f"'{name_of(store)}' has none of the problems of '{name_of(own)}' ({theirs}; {ours})"
+            )
         differing = differences(own, store)
         if differing:
             notes.append(
@@ -99,7 +115,9 @@ def differences(own: Store, other: Store) -> list[str]:
     ]
     fixed = [store.spec.get("hyper", {}).get("*", {}) for store in (own, other)]
     if fixed[0] != fixed[1]:
-        words.append(f"fixed for all methods: {_word(fixed[0] or None)} and {_word(fixed[1] or None)}")
+        words.append(
+            f"fixed for all methods: {_word(fixed[0] or None)} and {_word(fixed[1] or None)}"
+        )
     versions = [str(store.info["versions"].get("puarena", "unknown")) for store in (own, other)]
     if versions[0].split(".")[:2] != versions[1].split(".")[:2]:
         words.append(f"puarena {versions[0]} and {versions[1]}, whose numbers may differ")
@@ -111,7 +129,11 @@ def name_of(store: Store) -> str:
     name = store.path.resolve().name
     if not isinstance(store, Summary):
         return name
-    return store.path.resolve().parent.name if name == "summary.parquet" else name.removesuffix(".parquet")
+    return (
+        store.path.resolve().parent.name
+        if name == "summary.parquet"
+        else name.removesuffix(".parquet")
+    )
 
 
 def _whose(own: Store, others: Sequence[Store]) -> str:
@@ -120,7 +142,11 @@ def _whose(own: Store, others: Sequence[Store]) -> str:
     names = ", ".join(name_of(store) for store in others)
     rows = f"Rows of {name_of(own)}: {', '.join(mine)}; the others are of {names}."
     twice = [name for name in mine if any(name in methods for methods in theirs)]
-    return f"{rows} Both have {', '.join(twice)}: shown are those of {name_of(own)}." if twice else rows
+    return (
+        f"{rows} Both have {', '.join(twice)}: shown are those of {name_of(own)}."
+        if twice
+        else rows
+    )
 
 
 def _opened(source: str | Path | Store) -> Store:
@@ -130,24 +156,41 @@ def _opened(source: str | Path | Store) -> Store:
 def _problems(store: Store) -> list[Problem]:
     with store.reading():
         keys = ", ".join(map(sql_name, PROBLEM))
-        return read_all(Problem, ask(store.relation(), f"SELECT DISTINCT {keys} FROM curves ORDER BY ALL").df())
+        return read_all(
+            Problem, ask(store.relation(), f"SELECT DISTINCT {keys} FROM curves ORDER BY ALL").df()
+        )
 
 
 def _methods(store: Store) -> list[str]:
     with store.reading():
-        rows = ask(store.relation(), "SELECT DISTINCT algorithm FROM curves ORDER BY ALL").fetchall()
+        rows = ask(
+            store.relation(), "SELECT DISTINCT algorithm FROM curves ORDER BY ALL"
+        ).fetchall()
     return [name for (name,) in rows]
 
 
 def _parts(store: Store) -> list[dict[str, Any]]:
     """Where the rows come from, as a merged folder says it."""
     runs = len(store.done_runs())
-    about = {"folder": name_of(store), "kind": "summary" if store.summarized else "results folder", "runs": runs}
-    return [{**about, "spec_hash": store.spec_hash, "versions": store.info["versions"], "spec": store.spec}]
+    about = {
+        "folder": name_of(store),
+        "kind": "summary" if store.summarized else "results folder",
+        "runs": runs,
+    }
+    return [
+        {
+            **about,
+            "spec_hash": store.spec_hash,
+            "versions": store.info["versions"],
+            "spec": store.spec,
+        }
+    ]
 
 
 def _same(columns: Sequence[str]) -> str:
-    return " AND ".join(f"a.{sql_name(name)} IS NOT DISTINCT FROM b.{sql_name(name)}" for name in columns)
+    return " AND ".join(
+        f"a.{sql_name(name)} IS NOT DISTINCT FROM b.{sql_name(name)}" for name in columns
+    )
 
 
 def _word(value: Any) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from puarena.data import labelling
 from puarena.errors import UserError
 from puarena.metrics import METRICS
+from puarena.pu import labeling
 from puarena.report.evidence import with_words
 from puarena.report.select import select
 from puarena.report.sources import Source, opened
@@ -23,7 +23,7 @@ PAIR = ["dataset", "case", "setting", "rate", "prior", "split"]
 
 
 def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") -> DataFrame:
-    """Return one row per way of labelling and method.
+    """Return one row per way of labeling and method.
 
     ``mean`` of the metric; ``gain`` over the naive method on the same data, and ``fall`` from the same method's value
     where labels are given at random, both with 95% intervals (``_low``, ``_high``) of a bootstrap over problems and
@@ -36,22 +36,27 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
     frame = with_words(select(curves, [criterion]))
     frame = frame.assign(
         value=record.factor * frame[record.column],
-        way=[labelling.way(text) for text in frame["labelling"]],
+        way=[labeling.way(text) for text in frame["labeling"]],
     ).dropna(subset=["value"])
-    lower = frame[frame["frame"] & ~frame["supervised"]]  # the naive method: the frame that no true label is shown to
+    lower = frame[
+        frame["frame"] & ~frame["supervised"]
+    ]  # the naive method: the frame that no true label is shown to
     if lower["method"].nunique() != 1 or not curves.biased:
         raise UserError(
             "a verdict on biased labels needs results where labels are biased, and one naive method (pn-naive) to "
             f"compare with; there are {lower['method'].nunique()}"
         )
-    keys = [*PAIR, "labelling"]
+    keys = [*PAIR, "labeling"]
     naive = lower.set_index(keys)["value"].rename("naive")
-    fair = frame[frame["way"] == labelling.SCAR].set_index([*PAIR, "method"])["value"].rename("fair")
+    fair = frame[frame["way"] == labeling.SCAR].set_index([*PAIR, "method"])["value"].rename("fair")
     joined = frame.join(naive, on=keys).join(fair, on=[*PAIR, "method"])
     rows = []
     for (way, method), part in joined.groupby(["way", "method"], sort=False):
-        gain, fall = (part["value"] - part["naive"]).dropna(), (part["value"] - part["fair"]).dropna()
-        row = {"labelling": way, "method": method, "mean": part["value"].mean(), "n": len(gain)}
+        gain, fall = (
+            (part["value"] - part["naive"]).dropna(),
+            (part["value"] - part["fair"]).dropna(),
+        )
+        row = {"labeling": way, "method": method, "mean": part["value"].mean(), "n": len(gain)}
         for name, values in (("gain", gain), ("fall", fall)):
             low, high = _interval(values.to_numpy(float))
             row |= {name: values.mean(), f"{name}_low": low, f"{name}_high": high}
@@ -60,18 +65,20 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
 
 
 def markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
-    """The verdicts as a table: a row per method, a column per way of labelling with the gain over the naive method."""
-    columns = list(ways or dict.fromkeys(table["labelling"]))
+    """The verdicts as a table: a row per method, a column per way of labeling with the gain over the naive method."""
+    columns = list(ways or dict.fromkeys(table["labeling"]))
     lines = ["| method | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
     for method, part in table.groupby("method", sort=False):
-        cells = {row["labelling"]: row for row in part.to_dict("records")}
+        cells = {row["labeling"]: row for row in part.to_dict("records")}
         texts = [_cell(cells[way]) if way in cells else "" for way in columns]
         lines.append(f"| {method} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
 
 def _cell(row: Mapping[Any, Any]) -> str:
-    return f"{row['mean']:.1f} ({row['gain']:+.1f}: {row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
+    return (
+        f"{row['mean']:.1f} ({row['gain']:+.1f}: {row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
+    )
 
 
 def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:

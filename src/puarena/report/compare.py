@@ -11,18 +11,18 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from puarena.data import labelling
 from puarena.errors import UserError
-from puarena.files import plain_cell
 from puarena.metrics import CRITERIA, METRICS
-from puarena.notebook import Shown, html_table
+from puarena.pu import labeling
 from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import md, number, out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
 from puarena.report.table import Cell, shown
-from puarena.store import Store
+from puarena.results import Store
+from puarena.utils.files import plain_cell
+from puarena.utils.notebook import Shown, html_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +91,10 @@ class Comparison(Problem):
     def verdict(self) -> str:
         """How well it agrees, in a sentence or two, with n."""
         mean = sum(line.difference for line in self.lines) / len(self.lines)
-        rank = self.note or f"Spearman correlation of the ranking {self.spearman:.2f} (n = {len(self.lines)})."
+        rank = (
+            self.note
+            or f"Spearman correlation of the ranking {self.spearman:.2f} (n = {len(self.lines)})."
+        )
         points = f"mean difference {shown(mean, sign=True)} points."
         if self.differs:
             return f"{rank} Another protocol than the published one, so differences are not counted in errors; {points}"
@@ -102,7 +105,10 @@ class Comparison(Problem):
     def _repr_html_(self) -> str:
         """The comparison in a notebook."""
         return html_table(
-            HEADS, (_cells(line, self) for line in self.lines), self.title, [*caveats([self]), self.verdict]
+            HEADS,
+            (_cells(line, self) for line in self.lines),
+            self.title,
+            [*caveats([self]), self.verdict],
         )
 
 
@@ -114,21 +120,32 @@ def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, flo
             reader = csv.DictReader(text)
             missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
             if missing:
-                raise UserError(f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}")
+                raise UserError(
+                    f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}"
+                )
             return {_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader}
     except UserError:
         raise
     except OSError as error:
-        raise UserError(f"cannot read '{file}' ({(error.strerror or str(error)).lower()})") from None
+        raise UserError(
+            f"cannot read '{file}' ({(error.strerror or str(error)).lower()})"
+        ) from None
     except UnicodeDecodeError:
         raise UserError(f"'{file}' is not a CSV file in UTF-8") from None
     except (ValueError, TypeError, AttributeError, csv.Error) as error:
-        raise UserError(f"line {reader.line_num} of '{file}' cannot be understood ({error})") from None
+        raise UserError(
+            f"line {reader.line_num} of '{file}' cannot be understood ({error})"
+        ) from None
 
 
 def _key(row: dict[str, str]) -> Key:
     """Where the file does not say otherwise, the problem is that of the published tables."""
-    protocol = {"setting": labelling.DEFAULT, "rate": "0.3", "prior": "0.5", "labelling": labelling.SCAR}
+    protocol = {
+        "setting": labeling.DEFAULT,
+        "rate": "0.3",
+        "prior": "0.5",
+        "labeling": labeling.SCAR,
+    }
     where = {name: row.get(name) or usual for name, usual in protocol.items()}
     return (
         Problem(
@@ -137,7 +154,7 @@ def _key(row: dict[str, str]) -> Key:
             where["setting"],
             round(float(where["rate"]), 6),
             round(float(where["prior"]), 6),
-            where["labelling"],
+            where["labeling"],
         ),
         slug(row["algorithm"]),
         row["calibrated"].strip().lower() in {"1", "true", "yes"},
@@ -169,18 +186,28 @@ def compare(
     if not len(numbers):
         raise UserError("there are no results yet to compare with published numbers")
     tables: dict[Key, list[Line]] = {}
-    where = zip(read_all(Problem, numbers), read_all(Method, numbers), numbers.to_dict("records"), strict=True)
+    where = zip(
+        read_all(Problem, numbers),
+        read_all(Method, numbers),
+        numbers.to_dict("records"),
+        strict=True,
+    )
     for stored, method, row in where:
         rate, prior = round(stored.rate, 6), round(stored.prior, 6)
         problem = replace(stored, dataset=stored.dataset.lower(), rate=rate, prior=prior)
         criterion = published_criterion(method.profile, row["criterion"])
-        ways = [slug(f"{method.base} ({', '.join(method.unusual)})"), method.base]  # the row run alike comes first
+        ways = [
+            slug(f"{method.base} ({', '.join(method.unusual)})"),
+            method.base,
+        ]  # the row run alike comes first
         keys = [(problem, name, method.calibrated, row["metric"], criterion) for name in ways]
         values = next((theirs[key] for key in keys if key in theirs), None)
         if values and not math.isnan(row["mean"]):
             profile = ", ".join([method.profile, *method.unusual])
             line = Line(method, float(row["mean"]), float(row["stderr"]), int(row["n"]), *values)
-            tables.setdefault((problem, profile, row["metric"], row["criterion"], criterion), []).append(line)
+            tables.setdefault(
+                (problem, profile, row["metric"], row["criterion"], criterion), []
+            ).append(line)
     if not tables:
         raise UserError(_nothing(theirs, set(numbers["dataset"].str.lower())))
 
@@ -191,7 +218,9 @@ def compare(
 
     comparisons: Shown[Comparison] = Shown()
     for key in sorted(tables, key=order):
-        about = dict(zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True))
+        about = dict(
+            zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True)
+        )
         lines, spearman, note = _judged(tables[key])
         facts = asdict(key[0]) | about | {"spearman": spearman, "note": note, "differs": differs}
         comparisons.append(Comparison(**facts, lines=lines))
@@ -211,9 +240,9 @@ def protocol_differences(store: Store | None) -> str:
                 words[f"{noun}: {value:,} here, {published:,} published"] = None
         fixed = spec.get("hyper") or {}
         if fixed:
-            words[f"hyperparameters fixed here ({', '.join(sorted({name for v in fixed.values() for name in v}))})"] = (
-                None
-            )
+            words[
+                f"hyperparameters fixed here ({', '.join(sorted({name for v in fixed.values() for name in v}))})"
+            ] = None
     return "; ".join(words)
 
 
@@ -222,7 +251,9 @@ def published_criterion(profile: str, name: str) -> str:
     record = CRITERIA[name]
     if record.profile:
         return record.replaces if record.profile == profile else ""
-    replaced = any(other.replaces == name and other.profile == profile for other in CRITERIA.values())
+    replaced = any(
+        other.replaces == name and other.profile == profile for other in CRITERIA.values()
+    )
     return "" if replaced or not record.default else name
 
 
@@ -248,7 +279,11 @@ def _judged(lines: list[Line]) -> tuple[tuple[Line, ...], float, str]:
         note = f"No rank correlation: it needs {LEAST} algorithms, and there are {len(listed)}."
         return tuple(listed), math.nan, note
     if len(set(ours)) == 1 or len(set(theirs)) == 1:
-        return tuple(listed), math.nan, f"No rank correlation: all {len(listed)} algorithms are tied."
+        return (
+            tuple(listed),
+            math.nan,
+            f"No rank correlation: all {len(listed)} algorithms are tied.",
+        )
     return tuple(listed), float(spearmanr(ours, theirs).statistic), ""
 
 
@@ -315,7 +350,12 @@ def overview(comparisons: list[Comparison]) -> str:
 
 def comparison_to_markdown(comparisons: list[Comparison], path: str | Path | None = None) -> str:
     """The comparisons as GitHub Markdown; also written to ``path`` if given."""
-    parts = [*caveats(comparisons), *([""] if caveats(comparisons) else []), overview(comparisons), ""]
+    parts = [
+        *caveats(comparisons),
+        *([""] if caveats(comparisons) else []),
+        overview(comparisons),
+        "",
+    ]
     for item in comparisons:
         rows = [f"| {' | '.join(map(md, _cells(line, item)))} |" for line in item.lines]
         heads = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: |"]
@@ -329,11 +369,18 @@ def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = N
     writer = csv.writer(text, lineterminator="\n")
     about = (*PROBLEM, "profile", "metric", "criterion", "published_criterion")
     numbers = ("ours", "ours_error", "published", "published_error", "difference", "in_errors")
-    writer.writerow((*about, "algorithm", "base", "calibrated", *numbers, "n", "spearman", "algorithms"))
+    writer.writerow(
+        (*about, "algorithm", "base", "calibrated", *numbers, "n", "spearman", "algorithms")
+    )
     for item in comparisons:
         for line in item.lines:
-            values = ["" if name == "in_errors" and item.differs else number(getattr(line, name)) for name in numbers]
+            values = [
+                "" if name == "in_errors" and item.differs else number(getattr(line, name))
+                for name in numbers
+            ]
             where = [getattr(item, name) for name in about]
-            words = map(plain_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)])
+            words = map(
+                plain_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)]
+            )
             writer.writerow([*words, *values, line.n, number(item.spearman), len(item.lines)])
     return out(text.getvalue(), path)

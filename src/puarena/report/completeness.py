@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from puarena.report.sources import Source, opened
-from puarena.store import OK
+from puarena.results import OK
 
 SHOWN = 5  # kinds of missing runs named one by one
 
@@ -34,9 +34,15 @@ def completeness(source: Source) -> list[str]:
         reasons = Counter(failed.values())
         sentences.append(f"{_runs(len(failed))} failed: {_listed(reasons)}.")
     if diverged:
-        among = f" of {len(outcomes):,}" if len(outcomes) > len(diverged) else ", which are all there are,"
+        among = (
+            f" of {len(outcomes):,}"
+            if len(outcomes) > len(diverged)
+            else ", which are all there are,"
+        )
         sql = f"SELECT algorithm, dataset, count(DISTINCT run) FROM curves WHERE status <> '{OK}' GROUP BY ALL"
-        kinds = Counter({f"{name} on {dataset}": count for name, dataset, count in sorted(curves.rows(sql))})
+        kinds = Counter(
+            {f"{name} on {dataset}": count for name, dataset, count in sorted(curves.rows(sql))}
+        )
         sentences.append(f"{_runs(len(diverged))}{among} diverged: {_listed(kinds)}.")
     return sentences
 

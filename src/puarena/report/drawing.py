@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from puarena.errors import unknown
-from puarena.files import cannot_write, write_file
+from puarena.errors import unknown_name
 from puarena.report.evidence import Evidence, evidence
 from puarena.report.figures import Figure, TooFewError, figures
 from puarena.report.figures.base import AnyChart, theme
 from puarena.report.sources import Source
+from puarena.utils.files import cannot_write, write_file
 
 FORMATS = ("svg", "pdf", "png")
 
@@ -49,7 +49,7 @@ def save(chart: AnyChart, path: str | Path) -> None:
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
-        raise unknown("format", kind, FORMATS)
+        raise unknown_name("format", kind, FORMATS)
     spec = chart.to_dict() | {"config": theme() | {"background": "white", "padding": 12}}
     content: str | bytes
     if kind == "svg":
@@ -75,7 +75,7 @@ def write_figures(
     """Save every figure; returns the files, and the reason for each figure that was left out."""
     for kind in formats:
         if kind not in FORMATS:
-            raise unknown("format", kind, FORMATS)
+            raise unknown_name("format", kind, FORMATS)
     files: list[Path] = []
     missing: dict[str, str] = {}
     facts = evidence(source, metrics, criteria)

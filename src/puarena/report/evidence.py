@@ -11,7 +11,7 @@ from puarena.report.methods import Method
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.select import select
 from puarena.report.sources import GROUP, Curves, Source, opened
-from puarena.store.sql import sql_text
+from puarena.results.sql import sql_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +28,9 @@ class Evidence:
     metrics: tuple[str, ...]  # that are drawn
     criteria: tuple[str, ...]
     selection: DataFrame  # one row per problem, method, split and criterion, as ``select`` gives it
-    best: DataFrame  # the best test value of any selectable checkpoint, per problem, method and split
+    best: (
+        DataFrame  # the best test value of any selectable checkpoint, per problem, method and split
+    )
     seconds: DataFrame  # of one training run, per problem and method
     curves: DataFrame  # test metrics by step of what a criterion selected; ``even``: of the evenly spaced records
 
@@ -54,13 +56,24 @@ def evidence(
         f"{'max' if m.higher else 'min'}({m.column}) FILTER (WHERE selectable AND NOT isnan({m.column})) AS {m.column}"
         for m in records
     )
-    few = curves.store is not None and curves.store.summarized  # it has few records, and the best may be missing
-    highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {'WHERE false ' if few else ''}GROUP BY ALL")
+    few = (
+        curves.store is not None and curves.store.summarized
+    )  # it has few records, and the best may be missing
+    highest = curves.frame(
+        f"SELECT {keys}, split, {best} FROM curves {'WHERE false ' if few else ''}GROUP BY ALL"
+    )
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
     seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
     thinned = _thinned(curves, chosen, [m.column for m in records], points)
-    return Evidence(tuple(drawn), tuple(by), chosen, with_words(highest), with_words(seconds), with_words(thinned))
+    return Evidence(
+        tuple(drawn),
+        tuple(by),
+        chosen,
+        with_words(highest),
+        with_words(seconds),
+        with_words(thinned),
+    )
 
 
 def _thinned(curves: Curves, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
@@ -96,7 +109,9 @@ def with_words(frame: DataFrame) -> DataFrame:
     problems = read_all(Problem, frame)
     distinct = frame[list(PROBLEM)].drop_duplicates()
     others = [name for name in PROBLEM if name != "prior"]
-    priors = len(distinct) > len(distinct[others].drop_duplicates())  # does the prior tell two problems apart?
+    priors = len(distinct) > len(
+        distinct[others].drop_duplicates()
+    )  # does the prior tell two problems apart?
     return frame.assign(
         method=[method.label for method in read_all(Method, frame)],
         problem=[problem.label(priors) for problem in problems],

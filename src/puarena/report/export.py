@@ -10,8 +10,8 @@ from puarena import __version__
 from puarena.errors import UserError
 from puarena.report.select import select
 from puarena.report.sources import opened
-from puarena.store import FORMAT, Store, open_store
-from puarena.store.summary import write_summary
+from puarena.results import FORMAT, Store, open_store
+from puarena.results.summary import write_summary
 
 ROWS = """
     SELECT curves.* FROM curves SEMI JOIN
@@ -20,7 +20,9 @@ ROWS = """
 """
 
 
-def export(source: str | Path | Store, path: str | Path, notes: Sequence[str] = ()) -> dict[str, int]:
+def export(
+    source: str | Path | Store, path: str | Path, notes: Sequence[str] = ()
+) -> dict[str, int]:
     """Write the summary; return how many ``runs`` and ``records`` it has, and of how many records it is made.
 
     Of every run it has the last record, and the records that any criterion chose. ``notes`` stand with every table
@@ -36,7 +38,9 @@ def export(source: str | Path | Store, path: str | Path, notes: Sequence[str] = 
             raise UserError(f"'{store.path}' has no results yet, so there is nothing to export")
         con.register("picks", chosen.loc[chosen["step"].notna(), ["run", "step"]].drop_duplicates())
         store.relation(con).create_view("curves")
-        ((runs, records),) = con.execute("SELECT count(DISTINCT run), count(*) FROM curves").fetchall()
+        ((runs, records),) = con.execute(
+            "SELECT count(DISTINCT run), count(*) FROM curves"
+        ).fetchall()
         info = dict(store.info) | {
             "format": FORMAT,
             "spec": portable(store.spec),
@@ -62,7 +66,9 @@ def portable(spec: dict[str, Any]) -> dict[str, Any]:
     if spec.get("plugins"):
         spec["plugins"] = [_file(plugin) for plugin in spec["plugins"]]
     if spec.get("problems"):
-        spec["problems"] = [problem | {"dataset": _file(problem["dataset"])} for problem in spec["problems"]]
+        spec["problems"] = [
+            problem | {"dataset": _file(problem["dataset"])} for problem in spec["problems"]
+        ]
     return spec
 
 

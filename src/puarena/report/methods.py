@@ -22,14 +22,14 @@ class Method:
     profile: str
     prior_source: str
     precision: str
-    optimiser: str
+    optimizer: str
 
     @property
     def unusual(self) -> list[str]:
-        """Where the prior comes from if not from the truth, a precision that is not the full one, an own optimiser."""
+        """Where the prior comes from if not from the truth, a precision that is not the full one, an own optimizer."""
         prior = [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
         precision = [] if self.precision == "float32" else [self.precision]
-        return prior + precision + ([] if self.optimiser == "protocol" else ["authors' optimiser"])
+        return prior + precision + ([] if self.optimizer == "protocol" else ["authors' optimizer"])
 
     @property
     def label(self) -> str:
@@ -51,10 +51,19 @@ def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> l
     """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the paper's order
     with what it does not know after it, then the other frames."""
     if order is not None:
-        return sorted(methods, key=lambda method: (list(order).index(method.algorithm), method.label))
+        return sorted(
+            methods, key=lambda method: (list(order).index(method.algorithm), method.label)
+        )
 
     def key(method: Method) -> tuple[Any, ...]:
         section = 0 if method.supervised else 2 if method.frame else 1
-        return section, place(method.base), method.base, method.calibrated, method.algorithm, method.label
+        return (
+            section,
+            place(method.base),
+            method.base,
+            method.calibrated,
+            method.algorithm,
+            method.label,
+        )
 
     return sorted(methods, key=key)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from puarena import __version__
-from puarena.data.labelling import SCAR, meaning, short, way
-from puarena.files import write_file
 from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.pu.labeling import SCAR, meaning, short, way
 from puarena.report.completeness import completeness
 from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
-from puarena.store import OK, Store
-from puarena.store.published import card_file, read_card
+from puarena.results import OK, Store
+from puarena.results.published import card_file, read_card
+from puarena.utils.files import write_file
 
 SHOWN = 500  # diverged runs listed one by one; more would only make the page long
 
@@ -45,7 +45,9 @@ def write_page(
     spec = store.spec if store else {}
     data: dict[str, Any] = {}
     if tables:
-        every = table(curves, curves.metrics(metrics, every=True), criteria, error, algorithms, selection)
+        every = table(
+            curves, curves.metrics(metrics, every=True), criteria, error, algorithms, selection
+        )
         data = gather(curves, every, selection, metrics, algorithms)
     write_file(
         path,
@@ -62,7 +64,8 @@ def write_page(
             settings=list(settings().values()),
             spec=json.dumps(spec, indent=2, ensure_ascii=False) if store else "",
             spec_hash=store.spec_hash if store else "",
-            file=(re.sub(r"[^\w.-]+", "-", str(spec.get("name") or "")).strip("-.") or "puarena") + ".json",
+            file=(re.sub(r"[^\w.-]+", "-", str(spec.get("name") or "")).strip("-.") or "puarena")
+            + ".json",
             versions=store.info["versions"] if store else {"puarena": __version__},
             shown=SHOWN,
             data=embed(data),
@@ -73,7 +76,7 @@ def write_page(
             sources=store.info.get("sources", []) if store else [],
             ways=_ways(curves),
             cautions=cautions(by),
-            written=datetime.now(timezone.utc).date().isoformat(),
+            written=datetime.now(UTC).date().isoformat(),
             **_made(store),
             **_facts(curves),
         ),
@@ -84,7 +87,7 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
     """The mechanisms of problems whose labels are not given at random, in words, and how strong they came out."""
     known = "val_label_strength" in curves.columns
     shift = "avg(val_label_strength)" if known else "NULL"
-    query = f"SELECT labelling, dataset, {shift} FROM curves WHERE labelling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
+    query = f"SELECT labeling, dataset, {shift} FROM curves WHERE labeling <> '{SCAR}' GROUP BY ALL ORDER BY ALL"
     shifts: dict[str, list[str]] = {}
     words: dict[str, str] = {}
     for text, dataset, value in curves.rows(query):
@@ -93,7 +96,11 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
         shifts.setdefault(way(text), []).extend(parts)
     before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
     return [
-        {"name": name, "meaning": words[name], "shift": f"{before}{', '.join(parts)}." if parts else ""}
+        {
+            "name": name,
+            "meaning": words[name],
+            "shift": f"{before}{', '.join(parts)}." if parts else "",
+        }
         for name, parts in shifts.items()
     ]
 
@@ -114,8 +121,10 @@ def _made(store: Store | None) -> dict[str, str]:
     date = str(card.get("published") or store.info.get("date", ""))
     if not date and store.path.is_dir():
         times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
-        date = datetime.fromtimestamp(max(times), timezone.utc).date().isoformat() if times else ""
-    known = {name: str(card.get(name) or store.info.get(name) or "") for name in ("commit", "machine")}
+        date = datetime.fromtimestamp(max(times), UTC).date().isoformat() if times else ""
+    known = {
+        name: str(card.get(name) or store.info.get(name) or "") for name in ("commit", "machine")
+    }
     return {"date": date, **known}
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from puarena.data import labelling
 from puarena.errors import UserError
-from puarena.files import parsed
 from puarena.metrics import CRITERIA, METRICS
+from puarena.pu import labeling
 from puarena.report.drawing import draw
 from puarena.report.evidence import Evidence, evidence, run_list
 from puarena.report.figures import figures
@@ -24,6 +23,7 @@ from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.sources import GROUP, Curves
 from puarena.report.table import Table
 from puarena.report.table import shown as printed
+from puarena.utils.files import parsed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -76,14 +76,19 @@ def gather(
     return {
         "metrics": [_metric(name) for name in shown],
         "criteria": [_criterion(name) for name in by],
-        "settings": {code: f"{setting.title} ({setting.short})" for code, setting in settings().items()},
-        "usual": {"labelling": labelling.SCAR},
+        "settings": {
+            code: f"{setting.title} ({setting.short})" for code, setting in settings().items()
+        },
+        "usual": {"labeling": labeling.SCAR},
         "problems": [_facts(problem) for problem in places.problems],
         "methods": [_method(method) for method in places.methods],
         "cells": _cells(tables, places),
         **views(facts.selection, list(places.problems), _labels(places), shown, by),
         **_picks(curves, facts, places),
-        "about": {name: _about(name) for name in dict.fromkeys(method.algorithm for method in places.methods)},
+        "about": {
+            name: _about(name)
+            for name in dict.fromkeys(method.algorithm for method in places.methods)
+        },
         "figures": _figures(facts),
         "drawn": list(facts.metrics),
         "curve": _small(curve_chart("curves", shown[0], by, columns=2)),
@@ -108,23 +113,39 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float):
-        return None if not math.isfinite(value) else int(value) if value.is_integer() else float(f"{value:.6g}")
+        return (
+            None
+            if not math.isfinite(value)
+            else int(value)
+            if value.is_integer()
+            else float(f"{value:.6g}")
+        )
     return value
 
 
 def _metric(name: str) -> dict[str, Any]:
     record = METRICS[name]
-    about = {key: getattr(record, key) for key in ("inline", "higher", "percent", "factor", "decimals")}
+    about = {
+        key: getattr(record, key) for key in ("inline", "higher", "percent", "factor", "decimals")
+    }
     return about | {"id": name, "word": record.title, "axis": curve_axis(name)}
 
 
 def _criterion(name: str) -> dict[str, Any]:
     record = CRITERIA[name]
-    return {"id": name, "word": record.title, "long": record.long or record.meaning, "higher": record.higher}
+    return {
+        "id": name,
+        "word": record.title,
+        "long": record.long or record.meaning,
+        "higher": record.higher,
+    }
 
 
 def _facts(problem: Problem) -> dict[str, Any]:
-    return {name: getattr(problem, name) for name in PROBLEM} | {"title": problem.title, "short": problem.short}
+    return {name: getattr(problem, name) for name in PROBLEM} | {
+        "title": problem.title,
+        "short": problem.short,
+    }
 
 
 def _method(method: Method) -> dict[str, Any]:
@@ -145,14 +166,24 @@ def _cells(tables: Sequence[Table], places: Places) -> list[list[list[list[Any]]
             method = places.methods[read(Method, vars(row))]
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.n:
-                    metric, criterion = places.metrics.index(column.metric), places.criteria.index(column.criterion)
-                    cells[metric][criterion][method][at] = [cell.mean, cell.text(), cell.n, int(cell.chance)]
+                    metric, criterion = (
+                        places.metrics.index(column.metric),
+                        places.criteria.index(column.criterion),
+                    )
+                    cells[metric][criterion][method][at] = [
+                        cell.mean,
+                        cell.text(),
+                        cell.n,
+                        int(cell.chance),
+                    ]
     return cells
 
 
 def _as_printed(values: Iterable[float]) -> list[int | None]:
     """Fractions as ten-thousandths, rounded as percentages are printed everywhere."""
-    return [None if math.isnan(value) else round(100 * float(printed(100 * value))) for value in values]
+    return [
+        None if math.isnan(value) else round(100 * float(printed(100 * value))) for value in values
+    ]
 
 
 def _whole(values: Iterable[float]) -> list[int | None]:
@@ -170,11 +201,20 @@ def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
         criterion = places.criteria.index(row["criterion"])
         where = [method, at, int(row["split"]), criterion, int(row["config"]), int(row["step"])]
         text = texts.get(settings.get(str(row["run"]), ""), -1)
-        picks.append([*where, round(float(row["value"]), 4), text, _as_printed(row[name] for name in places.columns)])
+        picks.append(
+            [
+                *where,
+                round(float(row["value"]), 4),
+                text,
+                _as_printed(row[name] for name in places.columns),
+            ]
+        )
     curves: dict[str, list[Any]] = {}
     steps: dict[tuple[int, ...], int] = {}
     even = facts.curves[facts.curves["even"]]
-    first = even.groupby(list(KEYS), dropna=False, sort=False).cumcount().to_numpy() == 0  # of every run, rows in a row
+    first = (
+        even.groupby(list(KEYS), dropna=False, sort=False).cumcount().to_numpy() == 0
+    )  # of every run, rows in a row
     numbers = [even[column].to_numpy(float) for column in places.columns]
     at_step, heads = even["step"].to_numpy(int), even[first]
     starts = [*first.nonzero()[0], len(even)]
@@ -183,7 +223,12 @@ def _picks(stored: Curves, facts: Evidence, places: Places) -> dict[str, Any]:
         grid = steps.setdefault(tuple(at_step[start:stop].tolist()), len(steps))
         values = [_whole(column[start:stop]) for column in numbers]
         curves[f"{method}.{at}.{int(split)}.{int(config)}"] = [grid, *values]
-    return {"picks": picks, "hypers": list(texts), "curves": curves, "steps": [list(key) for key in steps]}
+    return {
+        "picks": picks,
+        "hypers": list(texts),
+        "curves": curves,
+        "steps": [list(key) for key in steps],
+    }
 
 
 def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
@@ -201,18 +246,20 @@ def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
             values = parsed(row.get("hyper") or "{}")
         except ValueError:
             values = {}
-        parts += [f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in dict(values).items()]
+        parts += [
+            f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in dict(values).items()
+        ]
         words[str(row["run"])] = ", ".join(parts)
     return words
 
 
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
-    from puarena import catalogue
+    from puarena import catalog
     from puarena.algorithms.core.describe import describe
 
     try:
-        return describe(catalogue.get(name))
+        return describe(catalog.get(name))
     except UserError:
         return None
 
@@ -224,7 +271,9 @@ def _small(chart: Any) -> dict[str, Any]:
         name: [list(rows[0]), *([row[key] for key in rows[0]] for row in rows)] if rows else []
         for name, rows in spec.pop("datasets", {}).items()
     }
-    return {key: value for key, value in spec.items() if key not in {"$schema", "config"}} | {"packed": packed}
+    return {key: value for key, value in spec.items() if key not in {"$schema", "config"}} | {
+        "packed": packed
+    }
 
 
 def _figures(facts: Evidence) -> list[dict[str, Any]]:
@@ -236,7 +285,11 @@ def _figures(facts: Evidence) -> list[dict[str, Any]]:
         for figure in figures():
             if figure.on_page:
                 drawings = list(draw(figure, facts))
-                charts = {f"{d.metric}.{d.criterion}": _small(d.chart) for d in drawings if d.chart is not None}
+                charts = {
+                    f"{d.metric}.{d.criterion}": _small(d.chart)
+                    for d in drawings
+                    if d.chart is not None
+                }
                 reason = next((d.reason for d in drawings if d.chart is None), "")
                 about = {"id": figure.name, "title": figure.title, "words": figure.words}
                 listed.append(about | {"charts": charts, "reason": reason})

@@ -26,12 +26,17 @@ VIEWS = 40  # choices of problems; those of fewer filters come first
 
 def choices(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
     """The sets of problems that filters can choose, by their numbers: all of them, then by ever more filters."""
-    values = [list(dict.fromkeys(str(getattr(problem, name)) for problem in problems)) for name in PROBLEM]
+    values = [
+        list(dict.fromkeys(str(getattr(problem, name)) for problem in problems)) for name in PROBLEM
+    ]
     filters = product(*([None, *(known if len(known) > 1 else [])] for known in values))
     choices: dict[tuple[int, ...], None] = {}
     for chosen in sorted(filters, key=lambda given: sum(value is not None for value in given)):
         fits = [
-            all(value in (None, str(getattr(problem, name))) for name, value in zip(PROBLEM, chosen, strict=True))
+            all(
+                value in (None, str(getattr(problem, name)))
+                for name, value in zip(PROBLEM, chosen, strict=True)
+            )
             for problem in problems
         ]
         choices.setdefault(tuple(i for i, fit in enumerate(fits) if fit))
@@ -39,9 +44,12 @@ def choices(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
 
 
 def views(
-    selection: DataFrame, problems: Sequence[Problem], labels: Mapping[str, int], metrics: Sequence[str],
+    selection: DataFrame,
+    problems: Sequence[Problem],
+    labels: Mapping[str, int],
+    metrics: Sequence[str],
     criteria: Sequence[str],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """By problems (``0,1``), metric and criterion: the verdict, and a line of numbers and texts per method."""
     frame = with_words(selection)
     names = dict(zip(read_all(Problem, frame), frame["problem"], strict=True))
@@ -49,17 +57,24 @@ def views(
     notes: dict[str, int] = {}  # by number: most choices share one
     result: dict[str, Any] = {",".join(map(str, chosen)): {} for chosen in listed}
     given = {
-        (metric, criterion): (scores_of(frame, metric, criterion), _everyone(frame, metric, criterion))
+        (metric, criterion): (
+            scores_of(frame, metric, criterion),
+            _everyone(frame, metric, criterion),
+        )
         for metric, criterion in product(metrics, criteria)
     }
     for chosen, view in zip(listed, result.values(), strict=True):
         wanted = [names[problems[i]] for i in chosen if problems[i] in names]
         count = DRAWS if len(chosen) == len(problems) else FEWER
         for (metric, criterion), (scores, everyone) in given.items():
-            splits = scores.splits[scores.splits.index.get_level_values(0).isin(wanted)].dropna(axis=1, how="all")
+            splits = scores.splits[scores.splits.index.get_level_values(0).isin(wanted)].dropna(
+                axis=1, how="all"
+            )
             standing = standings(splits, scores.datasets, METRICS[metric].higher, count=count)
             line = _view(standing, splits, everyone.reindex(wanted), labels, metric)
-            view[f"{metric}.{criterion}"] = line | {"note": notes.setdefault(standing.note, len(notes))}
+            view[f"{metric}.{criterion}"] = line | {
+                "note": notes.setdefault(standing.note, len(notes))
+            }
     return {"views": result, "notes": list(notes)}
 
 
@@ -73,12 +88,18 @@ def _everyone(frame: DataFrame, metric: str, criterion: str) -> DataFrame:
 
 
 def _view(
-    standing: Standings, splits: DataFrame, everyone: DataFrame, labels: Mapping[str, int], metric: str
+    standing: Standings,
+    splits: DataFrame,
+    everyone: DataFrame,
+    labels: Mapping[str, int],
+    metric: str,
 ) -> dict[str, Any]:
     """What the page shows of one choice of problems."""
     record = METRICS[metric]
     digits = record.decimals + 1  # enough to draw with; texts say the numbers
-    means = everyone.to_numpy().mean(0).tolist() if len(everyone) else []  # NaN where a problem is missing
+    means = (
+        everyone.to_numpy().mean(0).tolist() if len(everyone) else []
+    )  # NaN where a problem is missing
     rows: dict[int, list[Any]] = {
         labels[str(name)]: [round(mean, digits), shown(mean, record.decimals)]
         for name, mean in zip(everyone.columns if means else (), means, strict=True)
@@ -88,7 +109,16 @@ def _view(
     mean_ranks = ranks_of(competing.to_numpy(), record.higher).mean(0) if standing.items else []
     all_ranks = [item.rank for item in standing.items]
     for item, mean_rank in zip(standing.items, mean_ranks, strict=True):
-        own = [f"{mean_rank:.1f}", place(item.rank, all_ranks), places(item.rank_low, item.rank_high)]
-        rows[labels[item.algorithm]] += [*own, int(item.tied), round(item.low, digits), round(item.high, digits)]
+        own = [
+            f"{mean_rank:.1f}",
+            place(item.rank, all_ranks),
+            places(item.rank_low, item.rank_high),
+        ]
+        rows[labels[item.algorithm]] += [
+            *own,
+            int(item.tied),
+            round(item.low, digits),
+            round(item.high, digits),
+        ]
     best = labels[standing.items[0].algorithm] if standing.items else -1
     return {"verdict": verdict(standing, metric), "unit": standing.unit, "best": best, "rows": rows}

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from puarena.files import plain_cell, write_file
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.problems import PROBLEM
 from puarena.report.table import Cell, Column, Row, Table
+from puarena.utils.files import plain_cell, write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,10 @@ def _layout(table: Table, width: int, star: str) -> list[tuple[list[int], bool]]
         gap = 1 if tight else 2  # blanks before each column
         if label + sum(gap + w for w in _widths(table, everything, tight, star)) <= width:
             return [(everything, tight)]
-    return [([table.columns.index(column) for column in columns], False) for _, columns in table.metrics()]
+    return [
+        ([table.columns.index(column) for column in columns], False)
+        for _, columns in table.metrics()
+    ]
 
 
 def _widths(table: Table, columns: list[int], tight: bool, star: str) -> list[int]:
@@ -91,7 +94,10 @@ def _grid(table: Table, columns: list[int], tight: bool, star: str) -> object:
         before = metric
     for row, following in zip(table.rows, (*table.rows[1:], None), strict=True):
         cells = [
-            Text(_plain(row.cells[i], tight, star), style="bold not dim" if row.cells[i].best else "") for i in columns
+            Text(
+                _plain(row.cells[i], tight, star), style="bold not dim" if row.cells[i].best else ""
+            )
+            for i in columns
         ]
         style = {"frame": "dim", "calibrated": "italic"}.get(row.kind, "")
         grid.add_row(Text(row.label), *cells, style=style, end_section=_ends(row, following))
@@ -156,7 +162,9 @@ def to_latex(tables: Sequence[Table], path: str | Path | None = None) -> str:
         "% Made by puarena. In the preamble: \\usepackage{booktabs}, and \\usepackage{colortbl} for shaded rows\n"
         "\\providecommand{\\rowcolor}[2][]{}\n"
     )
-    return out("\n".join([head, *map(_latex, tables)] if tables else [head, f"% {NOTHING}\n"]), path)
+    return out(
+        "\n".join([head, *map(_latex, tables)] if tables else [head, f"% {NOTHING}\n"]), path
+    )
 
 
 def _latex(table: Table) -> str:
@@ -165,7 +173,10 @@ def _latex(table: Table) -> str:
     for _, columns in groups:
         spans.append(f"\\cmidrule(lr){{{start}-{start + len(columns) - 1}}}")
         start += len(columns)
-    tops = [f"\\multicolumn{{{len(columns)}}}{{c}}{{{_tex(METRICS[metric].title)}}}" for metric, columns in groups]
+    tops = [
+        f"\\multicolumn{{{len(columns)}}}{{c}}{{{_tex(METRICS[metric].title)}}}"
+        for metric, columns in groups
+    ]
     caption = f"{table.title}. {table.caption(calibrated='shaded')}"
     lines = [
         "\\begin{table*}[t]",
@@ -191,17 +202,21 @@ def _latex(table: Table) -> str:
 
 def _tex(text: str) -> str:
     """Text that LaTeX prints as it is; characters that no font has (controls) are left out."""
-    return "".join(_TEX.get(letter, letter) for letter in " ".join(text.split()) if letter.isprintable())
+    return "".join(
+        _TEX.get(letter, letter) for letter in " ".join(text.split()) if letter.isprintable()
+    )
 
 
 def _tex_cell(cell: Cell) -> str:
     """The mean, bold if best, and its error in small type: nine such columns fit a page."""
     mean, *error = cell.text().split(" ± ")
-    return (f"\\textbf{{{mean}}}" if cell.best else _tex(mean)) + "".join(f"{{\\tiny\\,$\\pm$\\,{e}}}" for e in error)
+    return (f"\\textbf{{{mean}}}" if cell.best else _tex(mean)) + "".join(
+        f"{{\\tiny\\,$\\pm$\\,{e}}}" for e in error
+    )
 
 
 def _slug(table: Table) -> str:
-    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}{table.labelling_words}"
+    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}{table.labeling_words}"
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
@@ -213,15 +228,30 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     about = ("algorithm", "profile", "prior_source", "precision")
-    numbers = ("text", "mean", "error", "error_kind", "std_population", "std_sample", "stderr_sample", "n", "best")
+    numbers = (
+        "text",
+        "mean",
+        "error",
+        "error_kind",
+        "std_population",
+        "std_sample",
+        "stderr_sample",
+        "n",
+        "best",
+    )
     writer.writerow((*PROBLEM, *about, "metric", "criterion", *numbers))
     for table in tables:
-        problem = [number(x) if isinstance(x, float) else x for x in (getattr(table, name) for name in PROBLEM)]
+        problem = [
+            number(x) if isinstance(x, float) else x
+            for x in (getattr(table, name) for name in PROBLEM)
+        ]
         for row in table.rows:
             method = [getattr(row, name) for name in about]
             for column, cell in zip(table.columns, row.cells, strict=True):
                 values = [cell.text(), number(cell.mean), number(cell.error), table.error]
-                values += [number(x) for x in (cell.std_population, cell.std_sample, cell.stderr_sample)]
+                values += [
+                    number(x) for x in (cell.std_population, cell.std_sample, cell.stderr_sample)
+                ]
                 words = map(plain_cell, [*problem, *method, column.metric, column.criterion])
                 writer.writerow([*words, *values, cell.n, int(cell.best)])
     return out(text.getvalue(), path)

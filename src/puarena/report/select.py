@@ -45,7 +45,9 @@ def _pick(criterion: str, columns: Sequence[str]) -> str:
     """SQL for the record with the best value: earliest step, then lowest configuration on ties."""
     record = CRITERIA[criterion]
     value = record.column
-    fields = ", ".join([f"value: {value}", *(f"{name}: {name}" for name in ("step", "config", "run", *columns))])
+    fields = ", ".join(
+        [f"value: {value}", *(f"{name}: {name}" for name in ("step", "config", "run", *columns))]
+    )
     rank = f"{{value: {record.sign} * {value}, step: -step, config: -config}}"
     return f"arg_max({{{fields}}}, {rank}) FILTER (WHERE selectable AND NOT isnan({value}))"
 

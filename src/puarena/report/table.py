@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from puarena.data.labelling import SCAR
-from puarena.errors import unknown
+from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, cautions
-from puarena.notebook import Shown
 from puarena.paper import ROW_NOTES
+from puarena.pu.labeling import SCAR
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.problems import settings as settings_by_code
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, listed, opened
+from puarena.utils.notebook import Shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -88,16 +88,31 @@ class Table(Problem):
     def caption(self, best: str = "bold", calibrated: str = "") -> str:
         """What a reader must know to read the numbers; how the best and the calibrated rows are marked, if they are."""
         apart = list(dict.fromkeys(row.label for row in self.rows if row.supervised))
-        rule = f" ({', '.join(apart)}, trained with true labels or propensities, not competing)" if apart else ""
+        rule = (
+            f" ({', '.join(apart)}, trained with true labels or propensities, not competing)"
+            if apart
+            else ""
+        )
         first = f"Test results{self._unit()}, mean over splits {self._spread()}. Best of each column {best}{rule}."
         marked = calibrated and any(row.calibrated for row in self.rows)
-        return " ".join((first, *([f"Calibrated forms {calibrated}."] if marked else []), *self.notes))
+        return " ".join(
+            (first, *([f"Calibrated forms {calibrated}."] if marked else []), *self.notes)
+        )
 
     def to_frame(self) -> DataFrame:
         """A pandas frame, one row per method and column: exact numbers, and ``text`` as it is printed."""
         import pandas
 
-        names = ("mean", "error", "std_population", "std_sample", "stderr_sample", "n", "best", "chance")
+        names = (
+            "mean",
+            "error",
+            "std_population",
+            "std_sample",
+            "stderr_sample",
+            "n",
+            "best",
+            "chance",
+        )
         lines = [
             {name: getattr(self, name) for name in PROBLEM}
             | {name: getattr(row, name) for name in METHOD}
@@ -110,10 +125,14 @@ class Table(Problem):
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
-        heads = [f"{METRICS[c.metric].title}<br>{CRITERIA[c.criterion].title}" for c in self.columns]
+        heads = [
+            f"{METRICS[c.metric].title}<br>{CRITERIA[c.criterion].title}" for c in self.columns
+        ]
         lines = []
         for row in self.rows:
-            cells = "".join(f"<td>{f'<b>{c.text()}</b>' if c.best else c.text()}</td>" for c in row.cells)
+            cells = "".join(
+                f"<td>{f'<b>{c.text()}</b>' if c.best else c.text()}</td>" for c in row.cells
+            )
             lines.append(f"<tr><th>{escape(row.label)}</th>{cells}</tr>")
         head = "".join(f"<th>{text}</th>" for text in ("", *heads))
         return (
@@ -131,7 +150,9 @@ class Table(Problem):
 
     def _spread(self) -> str:
         counts = sorted({cell.n for row in self.rows for cell in row.cells if cell.n})
-        splits = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}" if counts else "0"
+        splits = (
+            f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}" if counts else "0"
+        )
         if counts and counts[-1] == 1:
             return "(n = 1 split, so no error can be given)"
         beside = ""
@@ -165,8 +186,10 @@ def table(
     curves = opened(source)
     chosen, by = curves.metrics(metrics), curves.criteria(criteria)
     if error not in ERRORS:
-        raise unknown("error", error, ERRORS)
-    numbers = only(aggregate(select(curves, by) if selection is None else selection, chosen), algorithms)
+        raise unknown_name("error", error, ERRORS)
+    numbers = only(
+        aggregate(select(curves, by) if selection is None else selection, chosen), algorithms
+    )
     columns = tuple(Column(metric, criterion) for metric in chosen for criterion in by)
     notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
     problems = numbers.groupby(list(PROBLEM), dropna=False, sort=True)
@@ -180,7 +203,7 @@ def only(frame: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
     algorithms = listed(algorithms)
     for name in algorithms:
         if name not in set(frame["algorithm"]):
-            raise unknown("algorithm", name, frame["algorithm"])
+            raise unknown_name("algorithm", name, frame["algorithm"])
     return frame[frame["algorithm"].isin(list(algorithms))]
 
 
@@ -198,25 +221,47 @@ def keep(
         present = [f"{getattr(item, field)}" for item in tables]
         for value in values or ():
             if f"{value}" not in present:
-                raise unknown(field, f"{value}", present)
+                raise unknown_name(field, f"{value}", present)
     lists = {field: list(values) for field, values in wanted.items() if values is not None}
-    kept = [item for item in tables if all(getattr(item, field) in values for field, values in lists.items())]
-    return sorted(kept, key=lambda item: [values.index(getattr(item, field)) for field, values in lists.items()])
+    kept = [
+        item
+        for item in tables
+        if all(getattr(item, field) in values for field, values in lists.items())
+    ]
+    return sorted(
+        kept,
+        key=lambda item: [values.index(getattr(item, field)) for field, values in lists.items()],
+    )
 
 
 def _code(setting: str) -> str:
     """A setting as it is stored, also by its title."""
-    return next((code for code, known in settings_by_code().items() if setting.lower() in (code, known.title)), setting)
+    return next(
+        (
+            code
+            for code, known in settings_by_code().items()
+            if setting.lower() in (code, known.title)
+        ),
+        setting,
+    )
 
 
 def _one(
-    numbers: DataFrame, columns: tuple[Column, ...], error: ErrorKind, order: Sequence[str] | None, notes: Sequence[str]
+    numbers: DataFrame,
+    columns: tuple[Column, ...],
+    error: ErrorKind,
+    order: Sequence[str] | None,
+    notes: Sequence[str],
 ) -> Table:
     """The table of one problem."""
     problem = read_all(Problem, numbers[:1])[0]
     lines: dict[Method, dict[Column, Cell]] = {}
     for method, record in zip(read_all(Method, numbers), numbers.to_dict("records"), strict=True):
-        metric, mean, noise = METRICS[record["metric"]], float(record["mean"]), float(record[_COLUMN[error]])
+        metric, mean, noise = (
+            METRICS[record["metric"]],
+            float(record["mean"]),
+            float(record[_COLUMN[error]]),
+        )
         lowest = math.nan if metric.chance is None else metric.factor * metric.chance(problem.prior)
         cell = Cell(
             mean=mean,
@@ -229,8 +274,15 @@ def _one(
             chance=mean - (0.0 if math.isnan(noise) else noise) <= lowest,
         )
         lines.setdefault(method, {})[Column(record["metric"], record["criterion"])] = cell
-    rows = [Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns)) for m in in_order(list(lines), order)]
-    warned = [] if problem.labelling == SCAR else cautions(dict.fromkeys(column.criterion for column in columns))
+    rows = [
+        Row(**_facts(m, METHOD), cells=tuple(lines[m][c] for c in columns))
+        for m in in_order(list(lines), order)
+    ]
+    warned = (
+        []
+        if problem.labeling == SCAR
+        else cautions(dict.fromkeys(column.criterion for column in columns))
+    )
     told = {row.label: ROW_NOTES.get((row.base, problem.dataset)) for row in rows}
     about = (
         *(f"{text}." for text in warned),
@@ -251,10 +303,17 @@ def _marked(rows: list[Row], columns: tuple[Column, ...]) -> list[Row]:
     """Mark the best of each column, as printed; what sees the true labels does not compete."""
     for i, column in enumerate(columns):
         record = METRICS[column.metric]
-        means = [record.sign * round(row.cells[i].mean, record.decimals) for row in rows if not row.supervised]
+        means = [
+            record.sign * round(row.cells[i].mean, record.decimals)
+            for row in rows
+            if not row.supervised
+        ]
         best = max((mean for mean in means if not math.isnan(mean)), default=None)
         for j, row in enumerate(rows):
-            if not row.supervised and record.sign * round(row.cells[i].mean, record.decimals) == best:
+            if (
+                not row.supervised
+                and record.sign * round(row.cells[i].mean, record.decimals) == best
+            ):
                 cells = (*row.cells[:i], replace(row.cells[i], best=True), *row.cells[i + 1 :])
                 rows[j] = replace(row, cells=cells)
     return rows
@@ -269,7 +328,11 @@ def _at_chance(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
         by = ", ".join(CRITERIA[name].title for name in criteria if name in where)
         if where:
             marked.append(row.label if len(where) == len(criteria) else f"{row.label} by {by}")
-    return [f"At chance level, no better than always the same answer: {', '.join(marked)}."] if marked else []
+    return (
+        [f"At chance level, no better than always the same answer: {', '.join(marked)}."]
+        if marked
+        else []
+    )
 
 
 def _notes(numbers: DataFrame) -> list[str]:
@@ -279,7 +342,9 @@ def _notes(numbers: DataFrame) -> list[str]:
         counts = numbers.groupby("algorithm", sort=True)[column].min()
         if counts.nunique() > 1:
             usual = int(counts.mode().max())
-            others = ", ".join(f"{name} {count}" for name, count in counts.items() if count != usual)
+            others = ", ".join(
+                f"{name} {count}" for name, count in counts.items() if count != usual
+            )
             notes.append(f"{words} differ: {usual}, but {others}.")
     lacking = numbers[numbers["n"] < numbers["splits"]]
     if len(lacking):

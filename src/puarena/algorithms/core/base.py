@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from puarena.algorithms.core.hyper import Hyper
 from puarena.algorithms.core.losses import col
-from puarena.algorithms.core.optimiser import Declared
-from puarena.errors import UserError, nearest
+from puarena.algorithms.core.optimizer import Declared
+from puarena.errors import UserError, suggest
 from puarena.random import Draws
 
 
@@ -98,7 +98,9 @@ class Setup:
     steps: int = 20_000
     calibration: tuple[str, ...] = ()  # per run: "none", "weighted" or "batch-union"
     hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # per run
-    dtype: torch.dtype | None = None  # of the algorithm's tensors if not the prior's: counts need a prior in float64
+    dtype: torch.dtype | None = (
+        None  # of the algorithm's tensors if not the prior's: counts need a prior in float64
+    )
 
     @property
     def runs(self) -> int:
@@ -125,7 +127,9 @@ class Now(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.read:
             values, at = self.block[self.kind + name], self.cursor
-            self.read[name] = values[at] if isinstance(at, int) else values.index_select(0, at).squeeze(0)
+            self.read[name] = (
+                values[at] if isinstance(at, int) else values.index_select(0, at).squeeze(0)
+            )
         return self.read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -175,7 +179,9 @@ class Batch:
 
     def split(self, f: Tensor) -> tuple[Tensor, Tensor]:
         """Split ``[runs, n_p + n_u]`` into its positive and unlabeled part."""
-        f_p, f_u = f.split_with_sizes([self.n_p, f.shape[1] - self.n_p], 1)  # without the wrapper of ``split``
+        f_p, f_u = f.split_with_sizes(
+            [self.n_p, f.shape[1] - self.n_p], 1
+        )  # without the wrapper of ``split``
         return f_p, f_u
 
 
@@ -183,27 +189,41 @@ class Algorithm(nn.Module):
     """Base of every algorithm; see the module's text for shapes and the smallest example."""
 
     name: ClassVar[str] = ""
-    variant: ClassVar[str] = ""  # "released" for the published code's form of the algorithm of this name
+    variant: ClassVar[str] = (
+        ""  # "released" for the published code's form of the algorithm of this name
+    )
     title: ClassVar[str] = ""
     paper: ClassVar[str] = ""
-    setting: ClassVar[str] = "either"  # the setting it assumes: "one-sample", "two-sample" or "either"
+    setting: ClassVar[str] = (
+        "either"  # the setting it assumes: "one-sample", "two-sample" or "either"
+    )
     needs_prior: ClassVar[bool] = True
     calibrates: ClassVar[bool] = False  # has a calibrated form, registered as "<name>-c"
-    calibration_is: ClassVar[str] = "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
+    calibration_is: ClassVar[str] = (
+        "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
+    )
     forms_mix: ClassVar[bool] = True  # plain and calibrated runs can be rows of one fleet
     supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
     knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
-    frame: ClassVar[bool] = False  # not a method but a frame of the tables: what one gets with true labels, or naively
-    rough: ClassVar[bool] = False  # its zero is found by a rule of thumb: only its ranking is promised
+    frame: ClassVar[bool] = (
+        False  # not a method but a frame of the tables: what one gets with true labels, or naively
+    )
+    rough: ClassVar[bool] = (
+        False  # its zero is found by a rule of thumb: only its ranking is promised
+    )
     in_paper: ClassVar[bool] = True  # belongs to "all"; others run when they are named
     strong_view: ClassVar[bool] = False  # asks for the strong view of every batch
     networks: ClassVar[tuple[str, ...]] = ("f",)
     phases: ClassVar[tuple[Phase, ...]] = (Phase(),)
     weight_decay: ClassVar[float] = 0.0
     nesterov: ClassVar[bool] = False
-    authors_optimiser: ClassVar[Declared] = None  # what its authors trained it with, where that is known
+    authors_optimizer: ClassVar[Declared] = (
+        None  # what its authors trained it with, where that is known
+    )
     cost: ClassVar[float] = 1.0  # time of a step relative to nnPU, for estimates only
-    lr: ClassVar[float] = 1e-2  # for a practitioner's few thousand steps; the protocol draws its own
+    lr: ClassVar[float] = (
+        1e-2  # for a practitioner's few thousand steps; the protocol draws its own
+    )
     differs: ClassVar[str] = ""  # how it differs from the published code
 
     f: nn.Module
@@ -211,7 +231,9 @@ class Algorithm(nn.Module):
     def __init__(self, setup: Setup) -> None:
         super().__init__()
         self.setup = setup
-        self.phase = self.phases[0]  # the one in training; the engine moves it on before ``on_phase``
+        self.phase = self.phases[
+            0
+        ]  # the one in training; the engine moves it on before ``on_phase``
         self._options: dict[str, tuple[str, ...]] = {}
         for name in ("prior", "shifted_prior", "rate"):
             self.register_buffer(name, getattr(setup, name).to(setup.dtype or setup.prior.dtype))
@@ -220,23 +242,32 @@ class Algorithm(nn.Module):
         kinds = setup.calibration or ("none",) * setup.runs
         union = setup.batch_p / (setup.batch_p + setup.batch_u)
         rates = setup.rate.tolist()
-        weight = [{"none": 0.0, "weighted": r, "batch-union": union}[k] for k, r in zip(kinds, rates, strict=True)]
+        weight = [
+            {"none": 0.0, "weighted": r, "batch-union": union}[k]
+            for k, r in zip(kinds, rates, strict=True)
+        ]
         weight = weight if self.calibration_is == "mean" else [0.0] * setup.runs
         self.weighs_p = any(weight)  # in some run P counts as part of the marginal
         self.register_buffer("w", torch.tensor(weight, dtype=like.dtype, device=like.device))
         unknown = set(setup.hyper) - set(self.hypers())
         if unknown:
             bad = sorted(unknown)[0]
-            raise UserError(f"{self.name} has no hyperparameter '{bad}'{nearest(bad, self.hypers())}")
+            raise UserError(
+                f"{self.name} has no hyperparameter '{bad}'{suggest(bad, self.hypers())}"
+            )
         for name, declared in self.hypers().items():
             values = list(setup.hyper.get(name, [declared.default] * setup.runs))
             if isinstance(declared.default, str):
                 wrong = [v for v in values if v not in declared.choices]
                 if wrong:
-                    raise UserError(f"{self.name}: {name} is '{wrong[0]}'{nearest(str(wrong[0]), declared.choices)}")
+                    raise UserError(
+                        f"{self.name}: {name} is '{wrong[0]}'{suggest(str(wrong[0]), declared.choices)}"
+                    )
                 self._options[name] = tuple(values)
             else:
-                self.register_buffer(name, torch.tensor(values, dtype=like.dtype, device=like.device))
+                self.register_buffer(
+                    name, torch.tensor(values, dtype=like.dtype, device=like.device)
+                )
 
     prior: Tensor
     shifted_prior: Tensor
@@ -259,7 +290,7 @@ class Algorithm(nn.Module):
         return declared
 
     def attach(self, build: Callable[[str], nn.Module]) -> None:
-        """Create the networks: ``build(name)`` gives a freshly initialised one."""
+        """Create the networks: ``build(name)`` gives a freshly initialized one."""
         for name in self.networks:
             self.add_module(name, build(name))
         self.prepare()
@@ -326,7 +357,9 @@ class Algorithm(nn.Module):
 
     def chosen(self, option: str, value: str) -> Tensor:
         """Return which runs have ``value`` for a named option, as bool ``[runs]``; for ``prepare``, not for steps."""
-        return torch.tensor([choice == value for choice in self._options[option]], device=self.prior.device)
+        return torch.tensor(
+            [choice == value for choice in self._options[option]], device=self.prior.device
+        )
 
     def unlabeled_prior_of_runs(self, exact: bool = False) -> Tensor:
         """Return pi or pi-bar per run (algorithms that declare the option ``unlabeled_prior``).
@@ -336,9 +369,14 @@ class Algorithm(nn.Module):
         """
         kinds = self.setup.calibration or ("none",) * self.setup.runs
         options = self._options["unlabeled_prior"]
-        shifted = [option == "pi-bar" or kind != "none" for option, kind in zip(options, kinds, strict=True)]
+        shifted = [
+            option == "pi-bar" or kind != "none"
+            for option, kind in zip(options, kinds, strict=True)
+        ]
         source = self.setup if exact else self
-        return torch.where(torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior)
+        return torch.where(
+            torch.tensor(shifted, device=source.prior.device), source.shifted_prior, source.prior
+        )
 
 
 __all__ = ["Algorithm", "Batch", "Draws", "Hyper", "Passes", "Phase", "Setup", "Update", "col"]

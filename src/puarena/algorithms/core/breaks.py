@@ -19,9 +19,9 @@ def trend_terms(before: Tensor, after: Tensor) -> Tensor:
 def natural_break(values: Tensor, keep: Tensor | None = None) -> Tensor:
     """Return, per run, the largest value of the lower of two groups, in float64.
 
-    The split of the sorted values (``[runs, n]``, those where ``keep`` is True) that minimises the summed squared
+    The split of the sorted values (``[runs, n]``, those where ``keep`` is True) that minimizes the summed squared
     deviation inside the groups, the lowest such split on ties; plus infinity where fewer than two distinct values are.
-    With values centred, minimising that sum is maximising ``c_i^2 (1/i + 1/(n-i))``, ``c_i`` the sum of the lowest i.
+    With values centerd, minimizing that sum is maximizing ``c_i^2 (1/i + 1/(n-i))``, ``c_i`` the sum of the lowest i.
     """
     values = values.double()
     keep = torch.ones_like(values, dtype=torch.bool) if keep is None else keep

@@ -32,7 +32,7 @@ class BatchSizes(Protocol):
 
 @dataclass(frozen=True)
 class Configuration:
-    """What one configuration of the search sets: the optimiser's values and the algorithm's own."""
+    """What one configuration of the search sets: the optimizer's values and the algorithm's own."""
 
     lr: float
     batch_size: int
@@ -60,7 +60,9 @@ def draw(
     hypers = hypers or {}
     if config == 0:
         batch = network.default_batch if default_batch is None else default_batch
-        return Configuration(DEFAULT_LR, batch, MOMENTUM, {name: hyper.default for name, hyper in hypers.items()})
+        return Configuration(
+            DEFAULT_LR, batch, MOMENTUM, {name: hyper.default for name, hyper in hypers.items()}
+        )
     seed = seed_hash(config, trial)
 
     def generator(name: str) -> np.random.RandomState:
@@ -70,5 +72,8 @@ def draw(
         lr=float(10 ** generator("lr").uniform(*LR_EXPONENTS)),
         batch_size=2 ** int(generator("batch_size").uniform(*network.batch_exponents)),
         momentum=MOMENTUM,
-        hyper={name: h.search.sample(generator(name)) if h.search else h.default for name, h in hypers.items()},
+        hyper={
+            name: h.search.sample(generator(name)) if h.search else h.default
+            for name, h in hypers.items()
+        },
     )

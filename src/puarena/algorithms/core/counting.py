@@ -1,6 +1,6 @@
 """The law of the count: how many of n independent labels are positive (the Poisson-binomial law).
 
-Labels are Bernoulli(``sigmoid(f_i)``). Laws of neighbouring groups are merged pairwise in log space,
+Labels are Bernoulli(``sigmoid(f_i)``). Laws of neighboring groups are merged pairwise in log space,
 ``c(k) = logsumexp_j a(j) + b(k - j)``: ``log2 n`` levels, nothing underflows, logits of any size. On the way up a merge
 keeps ``p(left count = j | count = k)``; on the way down these carry a gradient, or a condition on the count, to the
 labels. Both passes are written out: no cancellation, no graph. ``f`` is ``[runs, n]``, laws are ``[runs, n + 1]``.
@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-IMPOSSIBLE = -1e30  # log-probability of what cannot be; finite, so that differences of two of them are defined
+IMPOSSIBLE = (
+    -1e30
+)  # log-probability of what cannot be; finite, so that differences of two of them are defined
 
 
 def _merge_all(f: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -33,7 +35,9 @@ def _merge_all(f: Tensor) -> tuple[Tensor, list[Tensor]]:
     while law.shape[1] > 1:
         m = law.shape[-1] - 1
         right = pad(law[:, 1::2], (m, m), value=IMPOSSIBLE)
-        terms = right.unfold(-1, m + 1, 1) + law[:, 0::2].flip(-1).unsqueeze(-2)  # [.., k, m - j] = a(j) + b(k - j)
+        terms = right.unfold(-1, m + 1, 1) + law[:, 0::2].flip(-1).unsqueeze(
+            -2
+        )  # [.., k, m - j] = a(j) + b(k - j)
         top = terms.amax(-1, keepdim=True)
         split = terms.sub_(top).exp_()
         total = split.sum(-1, keepdim=True)

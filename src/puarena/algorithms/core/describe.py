@@ -7,10 +7,25 @@ from typing import Any
 from puarena.algorithms.core.entry import Entry
 
 FACTS = (
-    "name", "title", "paper", "base", "variant", "setting", "needs_prior", "calibrated", "calibrated_form",
-    "calibration_is", "frame", "supervised", "in_paper", "engine_needs", "authors_optimiser", "objective", "differs",
+    "name",
+    "title",
+    "paper",
+    "base",
+    "variant",
+    "setting",
+    "needs_prior",
+    "calibrated",
+    "calibrated_form",
+    "calibration_is",
+    "frame",
+    "supervised",
+    "in_paper",
+    "engine_needs",
+    "authors_optimizer",
+    "objective",
+    "differs",
     "origin",
-)  # fmt: skip
+)
 
 
 def describe(entry: Entry) -> dict[str, Any]:
@@ -56,7 +71,13 @@ def assumptions(entry: Entry) -> str:
 
 def explain(entry: Entry) -> str:
     """Return a method's objective, hyperparameters and differences from the published code as text."""
-    lines = [f"{entry.title} ({entry.name})", entry.paper, "", entry.objective.replace("``", ""), ""]
+    lines = [
+        f"{entry.title} ({entry.name})",
+        entry.paper,
+        "",
+        entry.objective.replace("``", ""),
+        "",
+    ]
     if entry.calibrated and not entry.fits:
         lines += [calibration(entry).replace("``", ""), ""]
     lines.append(assumptions(entry))
@@ -64,10 +85,15 @@ def explain(entry: Entry) -> str:
         lines.append(f"Calibrated form for one-sample data: {entry.calibrated_form}")
     lines.append(f"Phases: {', then '.join(entry.phases)}")
     if not entry.fits:
-        lines.append(f"Authors' optimiser: {entry.authors_optimiser or 'not known; the protocol trains it as all'}")
+        lines.append(
+            f"Authors' optimizer: {entry.authors_optimizer or 'not known; the protocol trains it as all'}"
+        )
     if entry.engine_needs:
         lines.append(f"Engine: {', '.join(entry.engine_needs)}")
-    lines += ["", "Hyperparameters" + ("" if entry.hypers else ": none beside learning rate and batch size")]
+    lines += [
+        "",
+        "Hyperparameters" + ("" if entry.hypers else ": none beside learning rate and batch size"),
+    ]
     for key, hyper in entry.hypers.items():
         search = f"; search {hyper.search}" if hyper.search else ""
         choices = f"; one of {', '.join(hyper.choices)}" if hyper.choices else ""

@@ -9,9 +9,12 @@ from typing import Any
 
 from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.hyper import Hyper
-from puarena.algorithms.core.optimiser import in_words
+from puarena.algorithms.core.optimizer import in_words
 
-CALIBRATED, VARIANT = "-c", "@"  # how the name of a form is made; nobody reads a fact back out of a name
+CALIBRATED, VARIANT = (
+    "-c",
+    "@",
+)  # how the name of a form is made; nobody reads a fact back out of a name
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,18 @@ class Entry:
     calibrated: bool = False
     variant: str = ""  # "released" for the published code's form
     calibrated_form: str = ""  # the name of its calibrated form
-    calibration_is: str = "mean"  # what calibration changes: the "mean" over U, or the "prior" the method is told
+    calibration_is: str = (
+        "mean"  # what calibration changes: the "mean" over U, or the "prior" the method is told
+    )
     needs_prior: bool = True
     frame: bool = False  # not a method: what one gets with true labels, or naively
-    supervised: bool = False  # is handed what nobody has in practice: true labels, or true propensities
+    supervised: bool = (
+        False  # is handed what nobody has in practice: true labels, or true propensities
+    )
     in_paper: bool = True
     differs: str = ""  # from the published code
 
-    authors_optimiser = ""  # what its authors trained it with, in words
+    authors_optimizer = ""  # what its authors trained it with, in words
     fits = False  # is it fitted at once, instead of trained by steps?
     minutes_on_images = 0  # of one core for one run on images, where that is long
     cost = 0.0  # of a step relative to nnPU's, for estimates of time
@@ -130,9 +137,9 @@ class AlgorithmEntry(Entry):
         return [name for name, wanted in needs.items() if wanted]
 
     @property
-    def authors_optimiser(self) -> str:  # type: ignore[override]
+    def authors_optimizer(self) -> str:  # type: ignore[override]
         """What its authors trained it with, in words; empty where that is not known."""
-        return in_words(self.cls.authors_optimiser)
+        return in_words(self.cls.authors_optimizer)
 
     @property
     def shares_fleet_with(self) -> object:
@@ -158,10 +165,20 @@ def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
         "cls": cls,
     }
     form = calibrated if cls.calibrates else ""
-    own: dict[str, Any] = {"setting": cls.setting, "calibrated_form": form, "in_paper": cls.in_paper}
+    own: dict[str, Any] = {
+        "setting": cls.setting,
+        "calibrated_form": form,
+        "in_paper": cls.in_paper,
+    }
     entries = [AlgorithmEntry(plain, cls.title + variant, **own, **facts)]
     if form:
         title = f"{cls.title}{CALIBRATED}{variant}"
-        in_paper = cls.in_paper and cls.calibration_is == "mean"  # the paper has no row told another prior
-        entries.append(AlgorithmEntry(form, title, setting="one-sample", calibrated=True, in_paper=in_paper, **facts))
+        in_paper = (
+            cls.in_paper and cls.calibration_is == "mean"
+        )  # the paper has no row told another prior
+        entries.append(
+            AlgorithmEntry(
+                form, title, setting="one-sample", calibrated=True, in_paper=in_paper, **facts
+            )
+        )
     return entries

@@ -42,8 +42,13 @@ class Hyper:
     (a tuple of strings for a named option).
     """
 
-    def __init__(self, default: float | str, doc: str, search: Choice | LogUniform | None = None,
-                 choices: tuple[str, ...] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        default: float | str,
+        doc: str,
+        search: Choice | LogUniform | None = None,
+        choices: tuple[str, ...] = (),
+    ) -> None:
         self.default, self.doc, self.search, self.choices = default, doc, search, choices
         self.name = ""
 
@@ -53,7 +58,10 @@ class Hyper:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        for values in (instance.__dict__.get("_buffers", {}), instance.__dict__.get("_options", {})):
+        for values in (
+            instance.__dict__.get("_buffers", {}),
+            instance.__dict__.get("_options", {}),
+        ):
             if self.name in values:
                 return values[self.name]
         raise AttributeError(self.name)

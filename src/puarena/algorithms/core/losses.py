@@ -17,7 +17,9 @@ def logistic(f: Tensor, label: int) -> Tensor:
     return softplus(-f if label > 0 else f)
 
 
-def ascent_step(positive: Tensor, negative: Tensor, beta: Tensor | float, gamma: Tensor | float) -> Tensor:
+def ascent_step(
+    positive: Tensor, negative: Tensor, beta: Tensor | float, gamma: Tensor | float
+) -> Tensor:
     """The non-negative step of nnPU's Algorithm 1, ``[runs]``.
 
     Descend on the risk while its negative part is above the tolerance; otherwise un-learn that part alone.

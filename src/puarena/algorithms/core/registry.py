@@ -12,21 +12,28 @@ from types import ModuleType
 
 from puarena.algorithms.core.base import Algorithm
 from puarena.algorithms.core.entry import AlgorithmEntry, entries_of
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 from puarena.paper import place
 from puarena.without_torch import torch_or_names
 
 ENTRY_POINT = "puarena.algorithms"
 SETTINGS = ("one-sample", "two-sample", "either")
 
-RESERVED = ("all", "true", "none", "null")  # words that mean something else where algorithms are named
+RESERVED = (
+    "all",
+    "true",
+    "none",
+    "null",
+)  # words that mean something else where algorithms are named
 
 _plugins: dict[str, AlgorithmEntry] = {}
 
 
 def classes_in(module: ModuleType) -> list[type[Algorithm]]:
     """The algorithms a module defines itself (imported ones do not count), in order of definition."""
-    own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    own = [
+        c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__
+    ]
     return [c for c in own if issubclass(c, Algorithm) and c.name]
 
 
@@ -52,7 +59,12 @@ def _installed() -> dict[str, AlgorithmEntry]:
 def entries() -> dict[str, AlgorithmEntry]:
     """Every registered algorithm by name: in the paper's order, released variants, plugins."""
     own = _built_in("puarena.algorithms", "puarena")
-    return {**own, **_built_in("puarena.algorithms.released", "released"), **_installed(), **_plugins}
+    return {
+        **own,
+        **_built_in("puarena.algorithms.released", "released"),
+        **_installed(),
+        **_plugins,
+    }
 
 
 def names(origin: str | None = None) -> list[str]:
@@ -64,16 +76,20 @@ def get(name: str) -> AlgorithmEntry:
     """The entry of a registered name."""
     known = entries()
     if name not in known:
-        raise unknown("algorithm", name, known)
+        raise unknown_name("algorithm", name, known)
     return known[name]
 
 
 def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
     """Register an algorithm of a plugin, and its calibrated form; ``built_in`` names cannot be used again."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", cls.name):
-        raise UserError(f"an algorithm is called '{cls.name}'; a name has small letters, digits, '-', '_' and '.' only")
+        raise UserError(
+            f"an algorithm is called '{cls.name}'; a name has small letters, digits, '-', '_' and '.' only"
+        )
     if cls.name in RESERVED or cls.name.endswith((".yaml", ".yml", ".py")):
-        raise UserError(f"an algorithm is called '{cls.name}', by which it could not be selected; choose another name")
+        raise UserError(
+            f"an algorithm is called '{cls.name}', by which it could not be selected; choose another name"
+        )
     if cls.setting not in SETTINGS:
         raise UserError(
             f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: {', '.join(SETTINGS)}"
@@ -81,6 +97,8 @@ def register(cls: type[Algorithm], built_in: Iterable[str]) -> list[str]:
     fresh = {e.name: e for e in entries_of(cls, "plugin")}
     clashes = sorted(set(fresh) & set(built_in))
     if clashes:
-        raise UserError(f"an algorithm is called '{clashes[0]}', which is built in; choose another name")
+        raise UserError(
+            f"an algorithm is called '{clashes[0]}', which is built in; choose another name"
+        )
     _plugins.update(fresh)
     return list(fresh)

@@ -33,7 +33,9 @@ class ReleasedDistPU(Released, DistPU):
         kinds = set(setup.calibration)
         self.union = "batch-union" in kinds
         if self.union and len(kinds) > 1:
-            raise ValueError("plain runs and batch unions of the released Dist-PU cannot share a fleet")
+            raise ValueError(
+                "plain runs and batch unions of the released Dist-PU cannot share a fleet"
+            )
 
     def distribution(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return ``L_dist`` with the mean score of U pulled to ``1 - prior``."""
@@ -46,7 +48,9 @@ class ReleasedDistPU(Released, DistPU):
 
     def main(self, f_p: Tensor, f_u: Tensor, f_mix: Tensor, target: Tensor, mu: Tensor) -> Tensor:
         """Return the loss of the main stage."""
-        mixing = self.gamma * plain_entropy(f_mix).mean(-1) + self.nu * cross_entropy(f_mix, target).mean(-1)
+        mixing = self.gamma * plain_entropy(f_mix).mean(-1) + self.nu * cross_entropy(
+            f_mix, target
+        ).mean(-1)
         over = torch.cat([f_u, f_p], 1) if self.union else f_u
         return self.distribution(f_p, f_u) + mu * plain_entropy(over).mean(-1) + mixing
 
@@ -59,7 +63,9 @@ class ReleasedDistPU(Released, DistPU):
         """Draw a permutation of the union's points, where that is what is mixed."""
         drawn = super().draws(draws, phase)
         if self.union and drawn:
-            drawn["partner"] = draws.permutation("partner", 2 * self.setup.batch_p + self.setup.batch_u)
+            drawn["partner"] = draws.permutation(
+                "partner", 2 * self.setup.batch_p + self.setup.batch_u
+            )
         return drawn
 
     def loss(self, batch: Batch) -> Tensor:

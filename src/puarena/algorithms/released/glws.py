@@ -23,14 +23,20 @@ def _later(law: Tensor) -> Tensor:
 def automaton_posterior(f: Tensor, m: Tensor) -> Tensor:
     """Return the released code's ``q`` for logits ``[runs, n]`` and counts ``[runs]``."""
     runs, n = f.shape
-    negative, positive = logsigmoid(-f).unsqueeze(-1).unbind(1), logsigmoid(f).unsqueeze(-1).unbind(1)
+    negative, positive = (
+        logsigmoid(-f).unsqueeze(-1).unbind(1),
+        logsigmoid(f).unsqueeze(-1).unbind(1),
+    )
     start = f.new_full((runs, n + 1), IMPOSSIBLE)
     start[:, 0] = 0.0
     k = torch.arange(n + 1, device=f.device)
     # of a positive at t, by how many are still to come (itself included): the last of all has the wrong one
     emission = [torch.where(k == 1, no, yes) for no, yes in zip(negative, positive, strict=True)]
     emission[-1] = positive[-1].expand_as(start)
-    before, after = [start], [start]  # k positives before t = 0, 1, …; k still to come after t = n - 1, n - 2, …
+    before, after = (
+        [start],
+        [start],
+    )  # k positives before t = 0, 1, …; k still to come after t = n - 1, n - 2, …
     for t in range(n - 1):
         before.append(torch.logaddexp(before[-1] + negative[t], _later(before[-1]) + positive[t]))
     for t in range(n - 1, 0, -1):
@@ -39,7 +45,9 @@ def automaton_posterior(f: Tensor, m: Tensor) -> Tensor:
     rest = m.unsqueeze(-1) - k  # still to come from t on, when k were before t
 
     def joint(t: int, to_come: Tensor) -> Tensor:
-        return torch.where(rest >= 0, before[t] + to_come.gather(1, rest.clamp_min(0)), IMPOSSIBLE).logsumexp(-1)
+        return torch.where(
+            rest >= 0, before[t] + to_come.gather(1, rest.clamp_min(0)), IMPOSSIBLE
+        ).logsumexp(-1)
 
     a = torch.stack([joint(t, _later(after[t]) + emission[t]) for t in range(n)], -1)
     c = torch.stack([joint(t, after[t] + negative[t]) for t in range(n)], -1)

@@ -1,6 +1,6 @@
 """Holistic-PU as released.
 
-Not reproduced: the teacher left in training mode, which matters with batch normalisation only.
+Not reproduced: the teacher left in training mode, which matters with batch normalization only.
 """
 
 from dataclasses import replace
@@ -36,4 +36,7 @@ class ReleasedHolisticPU(Released, HolisticPU):
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:
         """Let the learning rate rise through phase 1, and the ramp exceed 1: it is divided by 18,000 of 20,000."""
         plan = super().schedule(phase, step, steps, epoch)
-        return {"lr": step / steps if phase.extra else plan["lr"], "ramp": (step / (0.9 * steps)) ** EXPONENT}
+        return {
+            "lr": step / steps if phase.extra else plan["lr"],
+            "ramp": (step / (0.9 * steps)) ** EXPONENT,
+        }

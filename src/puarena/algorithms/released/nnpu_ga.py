@@ -10,9 +10,7 @@ from puarena.algorithms.released.common import Released
 class ReleasedNNPUGA(Released, NNPUGA):
     """Step on ``|prior mean_P[l+ - l-] + mean_U l-|``."""
 
-    differs = (
-        "A negative unbiased risk flips the gradient of all of it, the positive part included; no tolerance, no scale."
-    )
+    differs = "A negative unbiased risk flips the gradient of all of it, the positive part included; no tolerance, no scale."
 
     beta, gamma = 0.0, 1.0
 

@@ -1,4 +1,4 @@
-"""P3MIX-E as released; its ranking in training mode differs with batch normalisation only, and is not reproduced."""
+"""P3MIX-E as released; its ranking in training mode differs with batch normalization only, and is not reproduced."""
 
 from puarena.algorithms.p3mix_e import P3MixE
 from puarena.algorithms.released.common import Released

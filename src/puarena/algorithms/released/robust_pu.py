@@ -19,7 +19,9 @@ class ReleasedRobustPU(Released, RobustPU):
     )
 
     # configuration 0 has the default; the registry draws the other value, always the same, for 1 to 9
-    temper_n = Hyper(1.3, "temperature T of the hardness of unlabeled points", search=Choice((1.0,)))
+    temper_n = Hyper(
+        1.3, "temperature T of the hardness of unlabeled points", search=Choice((1.0,))
+    )
     alpha_n = Hyper(0.11, "initial threshold for unlabeled points", search=Choice((0.1,)))
     thr_max = Hyper(1.0, "final threshold", search=Choice((2.0,)))
     grow = Hyper(5, "episodes until the final threshold", search=Choice((10,)))
@@ -33,9 +35,13 @@ class ReleasedRobustPU(Released, RobustPU):
         z1 = SecondOutput(self.f)
         return passes.p(z1), passes.u(z1)
 
-    def weights(self, f_p: Tensor, f_u: Tensor, thr_p: Tensor, thr_n: Tensor) -> tuple[Tensor, Tensor]:
+    def weights(
+        self, f_p: Tensor, f_u: Tensor, thr_p: Tensor, thr_n: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the weights of P and of U, both as positives."""
-        return self.easiness(f_p, +1, self.temper_p, thr_p), self.easiness(f_u, +1, self.temper_n, thr_n)
+        return self.easiness(f_p, +1, self.temper_p, thr_p), self.easiness(
+            f_u, +1, self.temper_n, thr_n
+        )
 
     def weighted_risk(self, f_p: Tensor, f_u: Tensor, w_p: Tensor, w_u: Tensor) -> Tensor:
         """Return the sum of the two weighted means."""

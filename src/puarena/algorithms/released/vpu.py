@@ -1,4 +1,4 @@
-"""VPU as published: the mixup term pulls on the raw second output, and nothing is normalised."""
+"""VPU as published: the mixup term pulls on the raw second output, and nothing is normalized."""
 
 from torch import Tensor
 

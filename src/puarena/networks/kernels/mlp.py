@@ -11,7 +11,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, BATCH, HIDDEN = 4, 32, 64  # rows of a forward program; batch and hidden units of a backward program's tile
+ROWS, BATCH, HIDDEN = (
+    4,
+    32,
+    64,
+)  # rows of a forward program; batch and hidden units of a backward program's tile
 
 
 @triton.jit
@@ -37,7 +41,18 @@ def forward_kernel(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def backward_kernel(  # type: ignore[no-untyped-def]
-    g, hidden, theta, g_hidden, out, n, units, stride, bias_1, weight_2, batch: tl.constexpr, width: tl.constexpr
+    g,
+    hidden,
+    theta,
+    g_hidden,
+    out,
+    n,
+    units,
+    stride,
+    bias_1,
+    weight_2,
+    batch: tl.constexpr,
+    width: tl.constexpr,
 ):
     """Gradients of everything but the first layer's weights, and of the hidden units before the ReLU."""
     run = tl.program_id(0)
@@ -76,7 +91,9 @@ def finish_forward(hidden: Tensor, theta: Tensor, features: int) -> Tensor:
     f = torch.empty(runs, n, dtype=hidden.dtype, device=hidden.device)
     width = 1 << (units - 1).bit_length()
     a, b = features * units, (features + 1) * units
-    forward_kernel[(runs, -(-n // ROWS))](hidden, theta, f, n, units, theta.stride(0), a, b, rows=ROWS, width=width)
+    forward_kernel[(runs, -(-n // ROWS))](
+        hidden, theta, f, n, units, theta.stride(0), a, b, rows=ROWS, width=width
+    )
     return f
 
 
@@ -87,6 +104,17 @@ def start_backward(g: Tensor, hidden: Tensor, theta: Tensor, out: Tensor, featur
     a, b = features * units, (features + 1) * units
     grid = (runs, -(-units // HIDDEN))
     backward_kernel[grid](
-        g.contiguous(), hidden, theta, g_hidden, out, n, units, theta.stride(0), a, b, batch=BATCH, width=HIDDEN
+        g.contiguous(),
+        hidden,
+        theta,
+        g_hidden,
+        out,
+        n,
+        units,
+        theta.stride(0),
+        a,
+        b,
+        batch=BATCH,
+        width=HIDDEN,
     )
     return g_hidden

@@ -8,12 +8,37 @@ import triton.language as tl
 
 @triton.jit
 def convolve(  # type: ignore[no-untyped-def]
-    x, w, y, partial, scale, shift, other,
-    images, side, c_in, out_side, c_out, pad, w_run, w_tap, w_in, w_out, affine_run,
-    size: tl.constexpr, stride: tl.constexpr, back: tl.constexpr,
-    measure: tl.constexpr, affine: tl.constexpr, add: tl.constexpr, relu: tl.constexpr,
-    exact: tl.constexpr, precision: tl.constexpr, rows: tl.constexpr, depth: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
+    x,
+    w,
+    y,
+    partial,
+    scale,
+    shift,
+    other,
+    images,
+    side,
+    c_in,
+    out_side,
+    c_out,
+    pad,
+    w_run,
+    w_tap,
+    w_in,
+    w_out,
+    affine_run,
+    size: tl.constexpr,
+    stride: tl.constexpr,
+    back: tl.constexpr,
+    measure: tl.constexpr,
+    affine: tl.constexpr,
+    add: tl.constexpr,
+    relu: tl.constexpr,
+    exact: tl.constexpr,
+    precision: tl.constexpr,
+    rows: tl.constexpr,
+    depth: tl.constexpr,
+    cols: tl.constexpr,
+):
     """A tile of outputs. ``back``: gather as the gradient of a convolution does, from outputs to inputs.
 
     With stride 2 a gradient's rows and columns are taken apart by parity: each is reached by every other tap.
@@ -61,7 +86,11 @@ def convolve(  # type: ignore[no-untyped-def]
             b = tl.load(weight)
         else:
             valid = channel < c_in
-            a = tl.load(x + source[:, None] + channel[None, :], mask=good[:, None] & valid[None, :], other=0.0)
+            a = tl.load(
+                x + source[:, None] + channel[None, :],
+                mask=good[:, None] & valid[None, :],
+                other=0.0,
+            )
             b = tl.load(weight, mask=valid[:, None] & (col < c_out)[None, :], other=0.0)
         total = tl.dot(a, b, total, input_precision=precision)
     here = col < c_out
@@ -88,10 +117,22 @@ def convolve(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def settle(  # type: ignore[no-untyped-def]
-    partial, gamma, beta, running_mean, running_variance, out,
-    pixels, c, affine_run, running_run, momentum, eps,
-    rows: tl.constexpr, tiles: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
+    partial,
+    gamma,
+    beta,
+    running_mean,
+    running_variance,
+    out,
+    pixels,
+    c,
+    affine_run,
+    running_run,
+    momentum,
+    eps,
+    rows: tl.constexpr,
+    tiles: tl.constexpr,
+    cols: tl.constexpr,
+):
     """From the tiles' means and squared distances to mean, rstd, scale and shift; moves the running statistics."""
     run = tl.program_id(0).to(tl.int64)
     col = tl.program_id(1) * cols + tl.arange(0, cols)
@@ -131,10 +172,20 @@ def settle(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def normalise(  # type: ignore[no-untyped-def]
-    y, scale, shift, other, out, pixels, c, affine_run,
-    add: tl.constexpr, relu: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
+def normalize(  # type: ignore[no-untyped-def]
+    y,
+    scale,
+    shift,
+    other,
+    out,
+    pixels,
+    c,
+    affine_run,
+    add: tl.constexpr,
+    relu: tl.constexpr,
+    rows: tl.constexpr,
+    cols: tl.constexpr,
+):
     """``scale y + shift``, plus ``other``, cut at zero."""
     run = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(c, cols)
@@ -154,11 +205,22 @@ def normalise(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def normalise_sums(  # type: ignore[no-untyped-def]
-    g, out, y, measured, cut, partial, pixels, c, chunk,
-    relu: tl.constexpr, keep: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
-    """A chunk's sums of the gradient and of the gradient times the normalised outputs."""
+def normalize_sums(  # type: ignore[no-untyped-def]
+    g,
+    out,
+    y,
+    measured,
+    cut,
+    partial,
+    pixels,
+    c,
+    chunk,
+    relu: tl.constexpr,
+    keep: tl.constexpr,
+    rows: tl.constexpr,
+    cols: tl.constexpr,
+):
+    """A chunk's sums of the gradient and of the gradient times the normalized outputs."""
     run = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(c, cols)
     part = tl.program_id(0) // across
@@ -174,10 +236,14 @@ def normalise_sums(  # type: ignore[no-untyped-def]
         where = (run * pixels + pixel)[:, None] * c + col[None, :]
         value = tl.load(g + where, mask=mask, other=0.0).to(tl.float32)
         if relu:
-            value = tl.where(tl.load(out + where, mask=mask, other=0.0).to(tl.float32) > 0, value, 0.0)
+            value = tl.where(
+                tl.load(out + where, mask=mask, other=0.0).to(tl.float32) > 0, value, 0.0
+            )
         if keep:
             tl.store(cut + where, value.to(cut.dtype.element_ty), mask=mask)
-        normal = (tl.load(y + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        normal = (tl.load(y + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * rstd[
+            None, :
+        ]
         plain += tl.sum(value, 0)
         weighted += tl.sum(value * normal, 0)
     to = partial + (run * (tl.num_programs(0) // across) + part) * 2 * c + col
@@ -186,10 +252,19 @@ def normalise_sums(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def normalise_backward(  # type: ignore[no-untyped-def]
-    g, out, y, measured, sums, dy, pixels, c,
-    relu: tl.constexpr, rows: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
+def normalize_backward(  # type: ignore[no-untyped-def]
+    g,
+    out,
+    y,
+    measured,
+    sums,
+    dy,
+    pixels,
+    c,
+    relu: tl.constexpr,
+    rows: tl.constexpr,
+    cols: tl.constexpr,
+):
     """``scale (g - (sum g + normal sum(g normal)) / pixels)``."""
     run = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(c, cols)
@@ -206,17 +281,33 @@ def normalise_backward(  # type: ignore[no-untyped-def]
     value = tl.load(g + where, mask=mask, other=0.0).to(tl.float32)
     if relu:
         value = tl.where(tl.load(out + where, mask=mask, other=0.0).to(tl.float32) > 0, value, 0.0)
-    normal = (tl.load(y + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+    normal = (tl.load(y + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * rstd[
+        None, :
+    ]
     value = scale[None, :] * (value - plain[None, :] - normal * weighted[None, :])
     tl.store(dy + where, value.to(dy.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def weight_gradient(  # type: ignore[no-untyped-def]
-    x, dy, partial, pixels, side, c_in, out_side, c_out, stride, pad, chunk,
-    size: tl.constexpr, taps: tl.constexpr, precision: tl.constexpr,
-    rows: tl.constexpr, depth: tl.constexpr, cols: tl.constexpr,
-):  # fmt: skip
+    x,
+    dy,
+    partial,
+    pixels,
+    side,
+    c_in,
+    out_side,
+    c_out,
+    stride,
+    pad,
+    chunk,
+    size: tl.constexpr,
+    taps: tl.constexpr,
+    precision: tl.constexpr,
+    rows: tl.constexpr,
+    depth: tl.constexpr,
+    cols: tl.constexpr,
+):
     """A chunk's sum of inputs times gradients of outputs, for one tap or the three of a row of the kernel."""
     run = tl.program_id(2).to(tl.int64)
     part = tl.program_id(1)
@@ -236,7 +327,11 @@ def weight_gradient(  # type: ignore[no-untyped-def]
     for start in range(0, chunk, rows):
         pixel = part * chunk + start + tl.arange(0, rows)
         inside = pixel < pixels
-        g = tl.load(dy + pixel[:, None] * c_out + col[None, :], mask=inside[:, None] & here[None, :], other=0.0)
+        g = tl.load(
+            dy + pixel[:, None] * c_out + col[None, :],
+            mask=inside[:, None] & here[None, :],
+            other=0.0,
+        )
         iy = pixel // out_side % out_side * stride + tap // size - pad
         ix = pixel % out_side * stride + tap % size - pad
         source = ((pixel // (out_side * out_side) * side + iy) * side + ix) * c_in
@@ -246,9 +341,13 @@ def weight_gradient(  # type: ignore[no-untyped-def]
         first = tl.dot(tl.load(at, mask=good, other=0.0), g, first, input_precision=precision)
         if taps == 3:
             good = valid[:, None] & (inside & (ix >= -1) & (ix < side - 1))[None, :]
-            second = tl.dot(tl.load(at + c_in, mask=good, other=0.0), g, second, input_precision=precision)
+            second = tl.dot(
+                tl.load(at + c_in, mask=good, other=0.0), g, second, input_precision=precision
+            )
             good = valid[:, None] & (inside & (ix >= -2) & (ix < side - 2))[None, :]
-            third = tl.dot(tl.load(at + 2 * c_in, mask=good, other=0.0), g, third, input_precision=precision)
+            third = tl.dot(
+                tl.load(at + 2 * c_in, mask=good, other=0.0), g, third, input_precision=precision
+            )
     mask = valid[:, None] & here[None, :]
     block = (part * tl.num_programs(2) + run) * size * size + tap
     to = partial + (block * c_in + channel)[:, None] * c_out + col[None, :]

@@ -12,7 +12,10 @@ from torch import Tensor
 from puarena.networks.kernels import resnet as kernels
 from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit
 
-SUMS, GRADIENTS = 1056, 528  # programs wanted for a reduction: eight and four per multiprocessor of an H200
+SUMS, GRADIENTS = (
+    1056,
+    528,
+)  # programs wanted for a reduction: eight and four per multiprocessor of an H200
 
 
 def _block(c: int, most: int) -> int:
@@ -47,18 +50,45 @@ def _launch_convolve(
     tiles = -(-n * (-(-out_side // apart)) ** 2 // rows)
     grid = (tiles * -(-c_out // cols), runs, apart**2)
     kernels.convolve[grid](
-        x, w, y, y if partial is None else partial, scale, shift, y if other is None else other,
-        n, side, c_in, out_side, c_out, unit.kernel // 2,
-        w.stride(0), unit.c_in * unit.c_out, w_in, w_out, scale.stride(0),
-        size=unit.kernel, stride=unit.stride, back=back,
-        measure=partial is not None, affine=affine is not None, add=other is not None, relu=relu,
-        exact=c_in % depth == 0 and c_out % cols == 0, precision=_precision(x),
-        rows=rows, depth=depth, cols=cols, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
+        x,
+        w,
+        y,
+        y if partial is None else partial,
+        scale,
+        shift,
+        y if other is None else other,
+        n,
+        side,
+        c_in,
+        out_side,
+        c_out,
+        unit.kernel // 2,
+        w.stride(0),
+        unit.c_in * unit.c_out,
+        w_in,
+        w_out,
+        scale.stride(0),
+        size=unit.kernel,
+        stride=unit.stride,
+        back=back,
+        measure=partial is not None,
+        affine=affine is not None,
+        add=other is not None,
+        relu=relu,
+        exact=c_in % depth == 0 and c_out % cols == 0,
+        precision=_precision(x),
+        rows=rows,
+        depth=depth,
+        cols=cols,
+        num_warps=warps,
+        num_stages=stages,
+    )
     return y
 
 
-def _convolve_shape(c_in: int, c_out: int, dtype: torch.dtype, back: bool) -> tuple[int, int, int, int, int]:
+def _convolve_shape(
+    c_in: int, c_out: int, dtype: torch.dtype, back: bool
+) -> tuple[int, int, int, int, int]:
     """Return rows, depth and columns of a tile, warps and stages: the fastest of those measured on an H200."""
     if dtype == torch.float32:
         return 128, _block(c_in, 32), _block(c_out, 128), 8 if c_out > 64 else 4, 3
@@ -76,27 +106,43 @@ def _outputs(x: Tensor, unit: Unit) -> tuple[int, ...]:
 
 
 def convolve(
-    x: Tensor, w: Tensor, unit: Unit, affine: tuple[Tensor, Tensor], other: Tensor | None = None, relu: bool = False
+    x: Tensor,
+    w: Tensor,
+    unit: Unit,
+    affine: tuple[Tensor, Tensor],
+    other: Tensor | None = None,
+    relu: bool = False,
 ) -> Tensor:
     """Return ``scale conv(x) + shift``, plus ``other``, cut at zero with ``relu``."""
-    return _launch_convolve(x, w, unit, _outputs(x, unit), False, affine=affine, other=other, relu=relu)
+    return _launch_convolve(
+        x, w, unit, _outputs(x, unit), False, affine=affine, other=other, relu=relu
+    )
 
 
 def convolve_and_measure(x: Tensor, w: Tensor, unit: Unit) -> tuple[Tensor, Tensor]:
     """Return the convolution and, for every tile and channel, mean and squared distance from it."""
     shape = _outputs(x, unit)
-    tiles = -(-shape[1] * shape[2] * shape[3] // _convolve_shape(unit.c_in, unit.c_out, x.dtype, False)[0])
+    tiles = -(
+        -shape[1] * shape[2] * shape[3] // _convolve_shape(unit.c_in, unit.c_out, x.dtype, False)[0]
+    )
     partial = torch.empty(shape[0], tiles, 2, unit.c_out, dtype=torch.float32, device=x.device)
     return _launch_convolve(x, w, unit, shape, False, partial=partial), partial
 
 
-def convolve_back(dy: Tensor, w: Tensor, unit: Unit, shape: torch.Size, other: Tensor | None = None) -> Tensor:
+def convolve_back(
+    dy: Tensor, w: Tensor, unit: Unit, shape: torch.Size, other: Tensor | None = None
+) -> Tensor:
     """Return the gradient of a convolution's inputs (of ``shape``), plus ``other``."""
     return _launch_convolve(dy, w, unit, shape, True, other=other)
 
 
 def settle(
-    y: Tensor, unit: Unit, partial: Tensor, gamma: Tensor, beta: Tensor, running: tuple[Tensor, Tensor]
+    y: Tensor,
+    unit: Unit,
+    partial: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    running: tuple[Tensor, Tensor],
 ) -> Tensor:
     """Return mean, rstd, scale and shift, ``[runs, 4, channels]``, and move the running statistics."""
     runs, n, side, _, c = y.shape
@@ -105,9 +151,21 @@ def settle(
     cols = 8
     tiles = min(512, 1 << (partial.shape[1] - 1).bit_length())
     kernels.settle[(runs, -(-c // cols))](
-        partial, gamma, beta, *running, out, pixels, c, gamma.stride(0), running[0].stride(0), MOMENTUM, EPS,
-        rows=_convolve_shape(unit.c_in, c, y.dtype, False)[0], tiles=tiles, cols=cols,
-    )  # fmt: skip
+        partial,
+        gamma,
+        beta,
+        *running,
+        out,
+        pixels,
+        c,
+        gamma.stride(0),
+        running[0].stride(0),
+        MOMENTUM,
+        EPS,
+        rows=_convolve_shape(unit.c_in, c, y.dtype, False)[0],
+        tiles=tiles,
+        cols=cols,
+    )
     return out
 
 
@@ -117,23 +175,33 @@ def _sheet(c: int, elements: int = 2048) -> tuple[int, int]:
     return elements // cols, cols
 
 
-def normalise(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> Tensor:
+def normalize(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> Tensor:
     """Return ``scale y + shift``, plus ``other``, cut at zero with ``relu``."""
     runs, n, side, _, c = y.shape
     out = torch.empty_like(y)
     rows, cols = _sheet(c)
     pixels = n * side * side
-    kernels.normalise[(-(-pixels // rows) * -(-c // cols), runs)](
-        y, measured[:, 2], measured[:, 3], y if other is None else other, out, pixels, c, measured.stride(0),
-        add=other is not None, relu=relu, rows=rows, cols=cols,
-    )  # fmt: skip
+    kernels.normalize[(-(-pixels // rows) * -(-c // cols), runs)](
+        y,
+        measured[:, 2],
+        measured[:, 3],
+        y if other is None else other,
+        out,
+        pixels,
+        c,
+        measured.stride(0),
+        add=other is not None,
+        relu=relu,
+        rows=rows,
+        cols=cols,
+    )
     return out
 
 
-def normalise_sums(
+def normalize_sums(
     g: Tensor, out: Tensor, y: Tensor, measured: Tensor, relu: bool, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the sums of ``g`` and of ``g`` times the normalised outputs, ``[runs, 2, channels]``, and ``g``.
+    """Return the sums of ``g`` and of ``g`` times the normalized outputs, ``[runs, 2, channels]``, and ``g``.
 
     With ``relu``, ``g`` counts where the outputs are positive; with ``keep`` it is returned so cut.
     """
@@ -145,19 +213,33 @@ def normalise_sums(
     parts = -(-pixels // chunk)
     partial = torch.empty(runs, parts, 2, c, dtype=torch.float32, device=y.device)
     cut = torch.empty_like(g) if keep else g
-    kernels.normalise_sums[(parts * across, runs)](
-        g, out, y, measured, cut, partial, pixels, c, chunk, relu=relu, keep=keep, rows=rows, cols=cols
+    kernels.normalize_sums[(parts * across, runs)](
+        g,
+        out,
+        y,
+        measured,
+        cut,
+        partial,
+        pixels,
+        c,
+        chunk,
+        relu=relu,
+        keep=keep,
+        rows=rows,
+        cols=cols,
     )
     return partial.sum(1), cut
 
 
-def normalise_backward(g: Tensor, out: Tensor, y: Tensor, measured: Tensor, sums: Tensor, relu: bool) -> Tensor:
-    """Return the gradient of the outputs before normalisation."""
+def normalize_backward(
+    g: Tensor, out: Tensor, y: Tensor, measured: Tensor, sums: Tensor, relu: bool
+) -> Tensor:
+    """Return the gradient of the outputs before normalization."""
     runs, n, side, _, c = y.shape
     dy = torch.empty_like(y)
     rows, cols = _sheet(c)
     pixels = n * side * side
-    kernels.normalise_backward[(-(-pixels // rows) * -(-c // cols), runs)](
+    kernels.normalize_backward[(-(-pixels // rows) * -(-c // cols), runs)](
         g, out, y, measured, sums, dy, pixels, c, relu=relu, rows=rows, cols=cols
     )
     return dy
@@ -175,10 +257,26 @@ def weight_gradient(x: Tensor, dy: Tensor, unit: Unit) -> Tensor:
     parts = -(-pixels // chunk)
     partial = torch.empty(parts, runs, unit.weights, dtype=torch.float32, device=x.device)
     kernels.weight_gradient[(blocks, parts, runs)](
-        x, dy, partial, pixels, side, c_in, out_side, c_out, unit.stride, unit.kernel // 2, chunk,
-        size=unit.kernel, taps=taps, precision=_precision(x), rows=rows, depth=depth, cols=cols, num_warps=warps,
+        x,
+        dy,
+        partial,
+        pixels,
+        side,
+        c_in,
+        out_side,
+        c_out,
+        unit.stride,
+        unit.kernel // 2,
+        chunk,
+        size=unit.kernel,
+        taps=taps,
+        precision=_precision(x),
+        rows=rows,
+        depth=depth,
+        cols=cols,
+        num_warps=warps,
         num_stages=stages,
-    )  # fmt: skip
+    )
     return partial[0] if parts == 1 else partial.sum(0)
 
 
@@ -190,4 +288,6 @@ def _gradient_shape(unit: Unit, dtype: torch.dtype) -> tuple[int, int, int, int,
     depth, cols = _block(unit.c_in, 128), _block(unit.c_out, 256)
     if depth * cols >= 128 * 128:
         return 64, depth, cols, 1, 8 if cols == 256 else 4, 3
-    return (64, depth, cols, taps, 8, 3) if depth * cols >= 64 * 64 else (128, depth, cols, taps, 4, 2)
+    return (
+        (64, depth, cols, taps, 8, 3) if depth * cols >= 64 * 64 else (128, depth, cols, taps, 4, 2)
+    )

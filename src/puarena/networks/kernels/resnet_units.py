@@ -1,7 +1,7 @@
 """Residual networks of all runs at once on a GPU: units and blocks with their gradients written out.
 
 Activations are ``[runs, n, side, side, channels]``. A unit is a convolution whose kernel also collects the statistics
-of its outputs, and a pass that normalises, adds the shortcut and cuts at zero; in evaluation mode it is one kernel.
+of its outputs, and a pass that normalizes, adds the shortcut and cuts at zero; in evaluation mode it is one kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ class Stack:
     """What the passes of one forward call share: the parameters as they are computed with, and the statistics."""
 
     def __init__(
-        self, layout: Layout, weight: Tensor, running: tuple[Tensor, Tensor], compute: torch.dtype, training: bool
+        self,
+        layout: Layout,
+        weight: Tensor,
+        running: tuple[Tensor, Tensor],
+        compute: torch.dtype,
+        training: bool,
     ) -> None:
         self.layout, self.training = layout, training
         self.mean, self.variance = running
@@ -57,15 +62,19 @@ class Stack:
     def evaluate(self, unit: Unit, x: Tensor, relu: bool, other: Tensor | None = None) -> Tensor:
         """Return a unit's outputs in evaluation mode."""
         affine = self.scale[:, unit.channels], self.shift[:, unit.channels]
-        return launches.convolve(x, self.weights[unit.number], unit, affine=affine, other=other, relu=relu)
+        return launches.convolve(
+            x, self.weights[unit.number], unit, affine=affine, other=other, relu=relu
+        )
 
-    def forward(self, unit: Unit, x: Tensor, relu: bool, other: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+    def forward(
+        self, unit: Unit, x: Tensor, relu: bool, other: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
         """Return a unit's outputs in training mode, and what its gradient needs."""
         y, partial = launches.convolve_and_measure(x, self.weights[unit.number], unit)
         at = unit.channels
         running = self.mean[:, at], self.variance[:, at]
         measured = launches.settle(y, unit, partial, self.gamma[:, at], self.beta[:, at], running)
-        out = launches.normalise(y, measured, other, relu)
+        out = launches.normalize(y, measured, other, relu)
         return out, [x, y, out, measured]
 
     def backward(
@@ -76,11 +85,13 @@ class Stack:
         The last is ``g`` where the outputs are positive; without ``keep`` it is ``g`` as it came.
         """
         x, y, out, measured = saved
-        sums, cut = launches.normalise_sums(g, out, y, measured, relu, keep)
-        dy = launches.normalise_backward(cut, out, y, measured, sums, relu and not keep)
+        sums, cut = launches.normalize_sums(g, out, y, measured, relu, keep)
+        dy = launches.normalize_backward(cut, out, y, measured, sums, relu and not keep)
         return dy, (launches.weight_gradient(x, dy, unit), sums[:, 1], sums[:, 0]), cut
 
-    def input_gradient(self, unit: Unit, like: Tensor, dy: Tensor, other: Tensor | None = None) -> Tensor:
+    def input_gradient(
+        self, unit: Unit, like: Tensor, dy: Tensor, other: Tensor | None = None
+    ) -> Tensor:
         """Return the gradient of a convolution's inputs, ``other`` added."""
         return launches.convolve_back(dy, self.weights[unit.number], unit, like.shape, other)
 
@@ -97,7 +108,9 @@ class _Stem(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        _, of_parameters, _ = ctx.stack.backward(ctx.unit, ctx.saved_tensors, grads[0].contiguous(), True)
+        _, of_parameters, _ = ctx.stack.backward(
+            ctx.unit, ctx.saved_tensors, grads[0].contiguous(), True
+        )
         return None, None, None, *of_parameters
 
 
@@ -107,7 +120,9 @@ class _Block(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, stack: Stack, block: Block, x: Tensor, *parameters: Tensor) -> Tensor:
         inner, first = stack.forward(block.first, x, True)
-        other, third = (x, []) if block.shortcut is None else stack.forward(block.shortcut, x, False)
+        other, third = (
+            (x, []) if block.shortcut is None else stack.forward(block.shortcut, x, False)
+        )
         out, second = stack.forward(block.second, inner, True, other)
         ctx.stack, ctx.block = stack, block
         ctx.save_for_backward(*first, *second, *third)
@@ -119,11 +134,20 @@ class _Block(torch.autograd.Function):
         saved = ctx.saved_tensors
         first, second, third = saved[:4], saved[4:8], saved[8:]
         x, inner = first[0], second[0]
-        dy, of_second, other = stack.backward(block.second, second, grads[0].contiguous(), True, keep=True)
+        dy, of_second, other = stack.backward(
+            block.second, second, grads[0].contiguous(), True, keep=True
+        )
         g = stack.input_gradient(block.second, inner, dy)
         of_third: tuple[Tensor, ...] = ()
         if block.shortcut is not None:
             dy, of_third, _ = stack.backward(block.shortcut, third, other, False)
             other = stack.input_gradient(block.shortcut, x, dy)
         dy, of_first, _ = stack.backward(block.first, first, g, True)
-        return None, None, stack.input_gradient(block.first, x, dy, other), *of_first, *of_second, *of_third
+        return (
+            None,
+            None,
+            stack.input_gradient(block.first, x, dy, other),
+            *of_first,
+            *of_second,
+            *of_third,
+        )

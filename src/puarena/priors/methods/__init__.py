@@ -2,7 +2,9 @@
 
 import sys
 
-from puarena.data.discovery import modules_of
 from puarena.priors.sample import Method
+from puarena.utils.discovery import modules_of
 
-METHODS: dict[str, Method] = {room.METHOD.name: room.METHOD for room in modules_of(sys.modules[__name__])}
+METHODS: dict[str, Method] = {
+    room.METHOD.name: room.METHOD for room in modules_of(sys.modules[__name__])
+}

@@ -11,7 +11,7 @@ from puarena.priors.sample import Index, Method, Sample, Share, take
 
 
 def prepare(sample: Sample, confidence: float = 0.1) -> Share:
-    """``q_U(c) / q_P(c)`` at the cut c that minimises its upper confidence bound; q(c) is the share scored above c."""
+    """``q_U(c) / q_P(c)`` at the cut c that minimizes its upper confidence bound; q(c) is the share scored above c."""
     all_p, all_u = sample.scores
 
     def share(i_p: Index | None, i_u: Index | None) -> float:

@@ -16,7 +16,7 @@ GRID = np.linspace(0.001, 1.0, 1000)
 def prepare(sample: Sample, max_difference: float = 0.05) -> Share:
     """The share a at which ``mean_U min(1, a r)`` equals a, r = f_P / f_U of the out-of-fold log-odds.
 
-    Densities by a Gaussian kernel on a fine grid; r is made non-decreasing in the score. The expectation-maximisation
+    Densities by a Gaussian kernel on a fine grid; r is made non-decreasing in the score. The expectation-maximization
     of the paper is tried first; where it has no fixed point but 0, the largest second difference of
     ``D(a) = a - mean_U min(1, a r)`` with ``D <= max_difference`` is taken, as in the paper.
     """
@@ -56,7 +56,7 @@ def _bandwidth(z: Floats) -> float:
 
 
 def _smooth(values: Floats, reach: int) -> Floats:
-    """Rolling median over a window of neighbours in the order of the score."""
+    """Rolling median over a window of neighbors in the order of the score."""
     from scipy.ndimage import median_filter
 
     return np.asarray(median_filter(values, 2 * reach + 1, mode="nearest"), float)

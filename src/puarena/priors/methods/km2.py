@@ -17,7 +17,9 @@ LARGEST = 20.0  # lambda = 1 / (1 - share), searched up to here
 THRESHOLD = 0.2  # of the distance of the two mean embeddings
 
 
-def prepare(sample: Sample, max_samples: int = 2000, space: str = "scores", iterations: int = 300) -> Share:
+def prepare(
+    sample: Sample, max_samples: int = 2000, space: str = "scores", iterations: int = 300
+) -> Share:
     """The share ``1 - 1/lambda`` where the slope of ``d(lambda)`` exceeds 0.2 of the distance of U and P.
 
     ``d(lambda)`` is the distance of ``lambda mean_U + (1 - lambda) mean_P`` from the convex hull of all points in the
@@ -69,7 +71,9 @@ def _share(z: Floats, f: Floats, h: Floats, iterations: int) -> float:
     return (low + high) / 2
 
 
-def _nearest(z: Floats, target: Floats, start: Floats, step: float, iterations: int) -> tuple[Floats, Floats]:
+def _nearest(
+    z: Floats, target: Floats, start: Floats, step: float, iterations: int
+) -> tuple[Floats, Floats]:
     """The convex combination of the rows of z nearest to a target (accelerated projected gradient), and the rest."""
     v = y = start
     t = 1.0

@@ -1,4 +1,4 @@
-"""Penalised L1 divergence.
+"""Penalized L1 divergence.
 
 du Plessis, Niu, Sugiyama: Class-prior estimation for learning from positive and unlabeled data. ACML 2015.
 """
@@ -15,20 +15,22 @@ WIDTHS = (0.25, 0.5)  # of the median distance
 PENALTIES = (1e-4, 1e-3, 1e-2)
 
 
-def prepare(sample: Sample, centres: int = 200, space: str = "scores", folds: int = 5) -> Share:
-    """Minimise over theta ``sum_l max(0, b_l) b_l / lambda - theta + 1``, ``b_l = theta mean_P g_l - mean_U g_l``.
+def prepare(sample: Sample, centers: int = 200, space: str = "scores", folds: int = 5) -> Share:
+    """Minimize over theta ``sum_l max(0, b_l) b_l / lambda - theta + 1``, ``b_l = theta mean_P g_l - mean_U g_l``.
 
-    The g_l are Gaussians around a random part of the sample; their width and lambda maximise the held-out objective
+    The g_l are Gaussians around a random part of the sample; their width and lambda maximize the held-out objective
     (K folds) at the theta where its largest value is smallest. ``space``:
     ``"scores"`` (out-of-fold log-odds of P against U) or ``"features"`` (as published).
     """
     z_p, z_u = sample.points(space)
     rng = sample.rng
     everything = np.vstack([z_p, z_u])
-    middle = everything[rng.permutation(len(everything))[:centres]]
+    middle = everything[rng.permutation(len(everything))[:centers]]
     base = median_distance(everything, rng)
     maps = [(gaussian(z_p, middle, w * base), gaussian(z_u, middle, w * base)) for w in WIDTHS]
-    fold_p, fold_u = (rng.permutation(len(z)) % max(2, min(folds, len(z_p), len(z_u))) for z in (z_p, z_u))
+    fold_p, fold_u = (
+        rng.permutation(len(z)) % max(2, min(folds, len(z_p), len(z_u))) for z in (z_p, z_u)
+    )
     k, penalty = _choose(maps, fold_p, fold_u)
     g_p, g_u = maps[k]
 
@@ -47,7 +49,10 @@ def _choose(maps: list[tuple[Floats, Floats]], fold_p: Index, fold_u: Index) -> 
         for fold in range(folds):
             train, held = (
                 THETA[:, None] * g_p[part_p].mean(0) - g_u[part_u].mean(0)
-                for part_p, part_u in ((fold_p != fold, fold_u != fold), (fold_p == fold, fold_u == fold))
+                for part_p, part_u in (
+                    (fold_p != fold, fold_u != fold),
+                    (fold_p == fold, fold_u == fold),
+                )
             )
             for j, penalty in enumerate(PENALTIES):
                 a = np.maximum(train, 0) / penalty
@@ -62,5 +67,5 @@ METHOD = Method(
     "du Plessis, Niu, Sugiyama: Class-prior estimation for learning from positive and unlabeled data, ACML 2015",
     prepare,
     bootstraps=50,
-    options=("centres", "space"),
+    options=("centers", "space"),
 )

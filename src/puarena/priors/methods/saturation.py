@@ -1,6 +1,6 @@
 """Saturation: how the share of labeled rows levels off as the score grows, read with a logistic posterior.
 
-The estimators of mixture proportions (BBE, KM2, penalised L1) ask for a region of pure positives; where the classes
+The estimators of mixture proportions (BBE, KM2, penalized L1) ask for a region of pure positives; where the classes
 overlap there is none, and they answer too high. Here the posterior inside U is supposed to be logistic in the normal
 score (the normal quantile of the rank) of a score that tells P from U, as in the label-frequency models of
 
@@ -43,7 +43,9 @@ def distribution(p: Floats, u: Floats) -> Floats:
     """The posterior distribution over ``SHARES``, of scores of P and U."""
     slopes = np.exp(SLOPES)[:, None]
     curve = Curve.of(p, u)
-    evidence = TEMPER * curve.likelihood(slopes, curve.intercepts(slopes, SHARES[None]), SHARES[None])
+    evidence = TEMPER * curve.likelihood(
+        slopes, curve.intercepts(slopes, SHARES[None]), SHARES[None]
+    )
     evidence += slope_prior()[:, None]
     evidence -= 0.5 * ((logit(SHARES) - SHARE_CENTER) / SHARE_SPREAD) ** 2
     weight = np.exp(evidence - evidence.max()).sum(0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 AnyChart: TypeAlias = "Chart | LayerChart | FacetChart"
-GREEN, AMBER, VIOLET, GREY = "#0b8f74", "#d98a00", "#6f63d9", "#80808090"
+GREEN, AMBER, VIOLET, GRAY = "#0b8f74", "#d98a00", "#6f63d9", "#80808090"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
@@ -56,7 +56,10 @@ def figures() -> tuple[Figure, ...]:
         cls
         for module in modules
         for cls in vars(module).values()
-        if isinstance(cls, type) and issubclass(cls, Figure) and cls.__module__ == module.__name__ and cls is not Figure
+        if isinstance(cls, type)
+        and issubclass(cls, Figure)
+        and cls.__module__ == module.__name__
+        and cls is not Figure
     ]
     return tuple(sorted((cls() for cls in classes), key=lambda figure: (figure.order, figure.name)))
 
@@ -88,16 +91,29 @@ def with_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
 
     keys = list(by)
     cells = (
-        frame.dropna(subset=["value"]).groupby([*keys, "problem"], sort=False)["value"].agg(["mean", "var", "count"])
+        frame.dropna(subset=["value"])
+        .groupby([*keys, "problem"], sort=False)["value"]
+        .agg(["mean", "var", "count"])
     )
     cells = cells.assign(part=cells["var"] / cells["count"]).reset_index()
     groups = cells.groupby(keys, sort=False)
-    table = groups.agg(value=("mean", "mean"), problems=("problem", "nunique"), n=("count", "sum")).reset_index()
+    table = groups.agg(
+        value=("mean", "mean"), problems=("problem", "nunique"), n=("count", "sum")
+    ).reset_index()
     parts = groups["part"].apply(lambda values: values.sum(skipna=False)).to_numpy()
-    half = t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1)) * parts**0.5 / table["problems"]
+    half = (
+        t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1))
+        * parts**0.5
+        / table["problems"]
+    )
     low, high = (table["value"] - half).round(4), (table["value"] + half).round(4)
-    words = [f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split" for a, b in zip(low, high, strict=True)]
-    return table.assign(low=low.fillna(table["value"]), high=high.fillna(table["value"]), interval=words)
+    words = [
+        f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split"
+        for a, b in zip(low, high, strict=True)
+    ]
+    return table.assign(
+        low=low.fillna(table["value"]), high=high.fillna(table["value"]), interval=words
+    )
 
 
 def board_order(evidence: Evidence, metric: str, criterion: str) -> list[str]:
@@ -105,8 +121,13 @@ def board_order(evidence: Evidence, metric: str, criterion: str) -> list[str]:
     selection = evidence.selection
     frame = comparable(selection[selection["criterion"] == criterion])
     values = means(frame, metric, ["method", "problem"]).groupby("method")["value"].mean().round(9)
-    listed = {method.label: i for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, selection))))}
-    return sorted(values.index, key=lambda name: (-METRICS[metric].sign * values[name], listed[name]))
+    listed = {
+        method.label: i
+        for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, selection))))
+    }
+    return sorted(
+        values.index, key=lambda name: (-METRICS[metric].sign * values[name], listed[name])
+    )
 
 
 def split_values(selection: DataFrame, metric: str) -> DataFrame:
@@ -117,7 +138,9 @@ def split_values(selection: DataFrame, metric: str) -> DataFrame:
 
 def with_titles(frame: DataFrame) -> DataFrame:
     """Criteria by the names a reader sees."""
-    return frame.assign(criterion=frame["criterion"].map({c.name: c.title for c in CRITERIA.values()}))
+    return frame.assign(
+        criterion=frame["criterion"].map({c.name: c.title for c in CRITERIA.values()})
+    )
 
 
 # words and encodings
@@ -151,7 +174,9 @@ def color(present: Iterable[str], field: str, palette: Mapping[str, str] | None 
     palette = {c.title: c.color for c in CRITERIA.values()} if palette is None else palette
     colors = {name: value for name, value in palette.items() if name in shown}
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
-    return alt.Color(f"{field}:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1))
+    return alt.Color(
+        f"{field}:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1)
+    )
 
 
 def criterion_color(present: Iterable[str]) -> tuple[Any, Any]:
@@ -164,7 +189,9 @@ def criterion_color(present: Iterable[str]) -> tuple[Any, Any]:
     return colors, alt.Shape("criterion:N", title=None, scale=shapes, legend=colors["legend"])
 
 
-def dumbbell(frame: DataFrame, x: Any, order: list[str], facet: Any, columns: int, count: str) -> AnyChart:
+def dumbbell(
+    frame: DataFrame, x: Any, order: list[str], facet: Any, columns: int, count: str
+) -> AnyChart:
     """A dot and an interval per criterion, one line of them per method, in panels that have axes of their own."""
     import altair as alt
 
@@ -177,18 +204,28 @@ def dumbbell(frame: DataFrame, x: Any, order: list[str], facet: Any, columns: in
     lines = (
         alt.Chart()
         .mark_rule(size=1.2)
-        .encode(alt.X("low:Q", title=x["title"]), y, colors, side, x2=alt.X2("high:Q"), opacity=fade)
+        .encode(
+            alt.X("low:Q", title=x["title"]), y, colors, side, x2=alt.X2("high:Q"), opacity=fade
+        )
     )
     dots = alt.Chart().mark_point(filled=True, size=36, opacity=1)
     dots = dots.encode(x, y, colors, shapes, side, opacity=fade, tooltip=tips).add_params(pick)
-    layered = alt.layer(lines, dots, data=frame).properties(width=230, height=alt.Step(7, **{"for": "offset"}))
+    layered = alt.layer(lines, dots, data=frame).properties(
+        width=230, height=alt.Step(7, **{"for": "offset"})
+    )
     return layered.facet(facet, columns=columns).resolve_scale(x="independent")
 
 
 def theme(ink: str = "#1d2327", grid: str = "#8080802e") -> dict[str, Any]:
     """Vega-Lite configuration of every figure; on the page ``ink`` is ``currentColor`` and follows light and dark."""
     font = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-    text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
+    text = {
+        "labelColor": ink,
+        "titleColor": ink,
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+    }
     lines = {"gridColor": grid, "domain": False, "tickColor": grid, "labelLimit": 140}
     return {
         "font": font,

@@ -7,7 +7,12 @@ from puarena.report.figures import base
 from puarena.report.methods import METHOD
 from puarena.report.problems import PROBLEM
 
-PAIRED = [*PROBLEM, *(name for name in METHOD if name not in {"algorithm", "calibrated"}), "problem", "split"]
+PAIRED = [
+    *PROBLEM,
+    *(name for name in METHOD if name not in {"algorithm", "calibrated"}),
+    "problem",
+    "split",
+]
 
 
 class CalibrationGain(base.Figure):
@@ -32,28 +37,44 @@ class CalibrationGain(base.Figure):
             selection = selection[selection["one_sample"]]
         rows = base.split_values(selection, metric).dropna(subset=["value"])
         pairs = rows[~rows["calibrated"]].merge(
-            rows[rows["calibrated"]][[*PAIRED, "method", "value"]], on=PAIRED, suffixes=("", "_calibrated")
+            rows[rows["calibrated"]][[*PAIRED, "method", "value"]],
+            on=PAIRED,
+            suffixes=("", "_calibrated"),
         )
         if pairs.empty:
-            raise base.TooFewError("needs a method that was run in its plain and in its calibrated form")
+            raise base.TooFewError(
+                "needs a method that was run in its plain and in its calibrated form"
+            )
         pairs = pairs.assign(value=record.sign * (pairs["value_calibrated"] - pairs["value"]))
         frame = base.with_intervals(pairs, ["method", "method_calibrated"])
         single = pairs.groupby(["method", "problem"], sort=False)["value"].mean().reset_index()
         places = {name: i for i, name in enumerate(base.board_order(evidence, metric, criterion))}
-        frame = frame.assign(place=frame["method_calibrated"].map(places).fillna(len(places))).sort_values("place")
+        frame = frame.assign(
+            place=frame["method_calibrated"].map(places).fillna(len(places))
+        ).sort_values("place")
         y = alt.Y(
-            "method:N", sort=None, scale=alt.Scale(domain=list(frame["method"])), title=None, axis=alt.Axis(grid=True)
+            "method:N",
+            sort=None,
+            scale=alt.Scale(domain=list(frame["method"])),
+            title=None,
+            axis=alt.Axis(grid=True),
         )
         title = f"{record.inline} gained{', points' if record.percent else ''}"
         x = alt.X("value:Q", title=title, axis=alt.Axis(tickCount=8))
         tips = base.tooltips("method:N", base.tooltip("value"), "interval:N", "problems:Q", "n:Q")
-        zero = alt.Chart(frame.iloc[:1]).mark_rule(color=base.GREY).encode(x=alt.datum(0))
-        small = alt.Chart(single).mark_point(filled=True, size=22, color=base.GREY, opacity=0.8)
-        small = small.encode(x, y, tooltip=base.tooltips("method:N", "problem:N", base.tooltip("value")))
+        zero = alt.Chart(frame.iloc[:1]).mark_rule(color=base.GRAY).encode(x=alt.datum(0))
+        small = alt.Chart(single).mark_point(filled=True, size=22, color=base.GRAY, opacity=0.8)
+        small = small.encode(
+            x, y, tooltip=base.tooltips("method:N", "problem:N", base.tooltip("value"))
+        )
         lines = (
             alt.Chart(frame)
             .mark_rule(color=base.GREEN, size=1.5)
             .encode(alt.X("low:Q", title=title), y, x2=alt.X2("high:Q"))
         )
-        dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
+        dots = (
+            alt.Chart(frame)
+            .mark_point(filled=True, size=70, color=base.GREEN, opacity=1)
+            .encode(x, y, tooltip=tips)
+        )
         return alt.layer(zero, small, lines, dots).properties(width=460, height=alt.Step(20))

@@ -35,7 +35,9 @@ def curve_axis(metric: str) -> str:
     return f"test {base.axis_title(metric)}"
 
 
-def curve_chart(data: DataFrame | str, metric: str, criteria: Iterable[str], columns: int = 3) -> base.AnyChart:
+def curve_chart(
+    data: DataFrame | str, metric: str, criteria: Iterable[str], columns: int = 3
+) -> base.AnyChart:
     """Curves and marks, one panel per ``panel``.
 
     The data have ``panel, split, config, step, value, criterion``: rows without a criterion make the curves, rows with
@@ -46,15 +48,21 @@ def curve_chart(data: DataFrame | str, metric: str, criteria: Iterable[str], col
     x = alt.X("step:Q", title="training step", axis=alt.Axis(tickCount=4, format="~s"))
     y = alt.Y("value:Q", title=curve_axis(metric), scale=alt.Scale(zero=False))
     pick = alt.selection_point(fields=["criterion"], bind="legend")
-    line = alt.Chart().mark_line(color=base.GREY, strokeWidth=1.2).transform_filter("!datum.criterion")
+    line = (
+        alt.Chart().mark_line(color=base.GRAY, strokeWidth=1.2).transform_filter("!datum.criterion")
+    )
     line = line.encode(x, y, detail=["split:N", "config:N"])
-    dots = alt.Chart().mark_point(filled=True, size=70, opacity=1).transform_filter("datum.criterion")
+    dots = (
+        alt.Chart().mark_point(filled=True, size=70, opacity=1).transform_filter("datum.criterion")
+    )
     dots = dots.encode(
         x,
         y,
         *base.criterion_color([CRITERIA[name].title for name in criteria]),
         opacity=alt.condition(pick, alt.value(1), alt.value(0.08)),
-        tooltip=base.tooltips("criterion:N", "split:N", "config:N", "step:Q", base.tooltip("value")),
+        tooltip=base.tooltips(
+            "criterion:N", "split:N", "config:N", "step:Q", base.tooltip("value")
+        ),
     )
     source: Any = alt.NamedData(data) if isinstance(data, str) else data
     layered = alt.layer(line, dots.add_params(pick), data=source).properties(width=230, height=150)

@@ -25,14 +25,20 @@ class Overall(base.Figure):
         import pandas
 
         frame = base.comparable(evidence.selection)
-        parts = [base.split_values(frame, name).assign(metric=_panel(name)) for name in evidence.metrics]
-        frame = base.with_titles(base.with_intervals(pandas.concat(parts), ["metric", "method", "criterion"]))
+        parts = [
+            base.split_values(frame, name).assign(metric=_panel(name)) for name in evidence.metrics
+        ]
+        frame = base.with_titles(
+            base.with_intervals(pandas.concat(parts), ["metric", "method", "criterion"])
+        )
         if frame["method"].nunique() < 2:
             raise base.TooFewError("needs two methods with results on the same problems")
         order = base.board_order(evidence, evidence.metrics[0], evidence.criteria[0])
         percent = all(METRICS[name].percent for name in evidence.metrics)
         x = alt.X(
-            "value:Q", title=f"mean over problems{', %' if percent else ''}", scale=alt.Scale(zero=False, nice=True)
+            "value:Q",
+            title=f"mean over problems{', %' if percent else ''}",
+            scale=alt.Scale(zero=False, nice=True),
         )
         panels = [_panel(name) for name in evidence.metrics]
         facet = alt.Facet("metric:N", title=None, sort=panels)

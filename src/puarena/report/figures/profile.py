@@ -31,12 +31,19 @@ class PerformanceProfile(base.Figure):
         selection = evidence.selection[evidence.selection["criterion"] == criterion]
         chosen = base.comparable(selection[~(selection["frame"] | selection["supervised"])])
         splits = scores_of(chosen, metric, criterion).splits.dropna()
-        order = [name for name in base.board_order(evidence, metric, criterion) if name in splits.columns][:SHOWN]
+        order = [
+            name for name in base.board_order(evidence, metric, criterion) if name in splits.columns
+        ][:SHOWN]
         if len(order) < 2 or len(splits) < 2:
             raise base.TooFewError("needs two competing methods with results on two splits")
         curves = profiles(splits[order])
         rows = [
-            (name, at, share, *((curves.low[name][i], curves.high[name][i]) if curves.low else (share, share)))
+            (
+                name,
+                at,
+                share,
+                *((curves.low[name][i], curves.high[name][i]) if curves.low else (share, share)),
+            )
             for name in order
             for i, (at, share) in enumerate(zip(curves.at, curves.share[name], strict=True))
             if i % 2 == 0  # every other point is enough to see
@@ -44,10 +51,18 @@ class PerformanceProfile(base.Figure):
         frame = pandas.DataFrame(rows, columns=["method", "at", "share", "low", "high"])
         pick = alt.selection_point(fields=["method"], bind="legend")
         x = alt.X("at:Q", title=base.axis_title(metric), scale=alt.Scale(zero=False, nice=False))
-        y = alt.Y("share:Q", title="share of results above", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
+        y = alt.Y(
+            "share:Q",
+            title="share of results above",
+            axis=alt.Axis(format="%"),
+            scale=alt.Scale(domain=[0, 1]),
+        )
         scale = alt.Scale(domain=order, range=list(COLORS[: len(order)]))
         colors = alt.Color(
-            "method:N", title=None, scale=scale, legend=alt.Legend(orient="top", columns=4, symbolOpacity=1)
+            "method:N",
+            title=None,
+            scale=scale,
+            legend=alt.Legend(orient="top", columns=4, symbolOpacity=1),
         )
         chart = alt.Chart(frame)
         fade = alt.condition(pick, alt.value(0.1), alt.value(0.0))
@@ -60,6 +75,8 @@ class PerformanceProfile(base.Figure):
             y,
             colors,
             opacity=seen,
-            tooltip=base.tooltips("method:N", base.tooltip("at"), alt.Tooltip("share:Q", format=".0%")),
+            tooltip=base.tooltips(
+                "method:N", base.tooltip("at"), alt.Tooltip("share:Q", format=".0%")
+            ),
         )
         return alt.layer(band, line.add_params(pick)).properties(width=460, height=260)

@@ -41,7 +41,10 @@ class Ranks(base.Figure):
         frame.columns = ["method", "rank", "low", "high"]
         order, k = list(frame["method"]), len(frame)
         bars = pandas.DataFrame(
-            [{"from": g[0], "to": g[-1], "at": k * (1.06 + 0.035 * i)} for i, g in enumerate(test.groups)],
+            [
+                {"from": g[0], "to": g[-1], "at": k * (1.06 + 0.035 * i)}
+                for i, g in enumerate(test.groups)
+            ],
             columns=["from", "to", "at"],
         )
         about = [
@@ -59,7 +62,11 @@ class Ranks(base.Figure):
             base.tooltip("low"),
             base.tooltip("high"),
         ]
-        dots = alt.Chart(frame).mark_point(filled=True, size=70, color=base.GREEN, opacity=1).encode(x, y, tooltip=tips)
+        dots = (
+            alt.Chart(frame)
+            .mark_point(filled=True, size=70, color=base.GREEN, opacity=1)
+            .encode(x, y, tooltip=tips)
+        )
         stems = alt.Chart(frame).mark_rule(color=base.GREEN)
         stems = stems.encode(alt.X("low:Q", scale=scale, axis=axis), y, x2=alt.X2("high:Q"))
         joined = alt.Chart(bars).mark_rule(size=4, color=base.AMBER, strokeCap="round")
@@ -70,4 +77,6 @@ class Ranks(base.Figure):
             tooltip=base.tooltips("from:N", "to:N"),
         )
         chart = alt.layer(stems, joined, dots).properties(width=460, height=alt.Step(16))
-        return chart.properties(title=alt.Title(about, fontWeight="normal", fontSize=11, anchor="start"))
+        return chart.properties(
+            title=alt.Title(about, fontWeight="normal", fontSize=11, anchor="start")
+        )

@@ -47,4 +47,11 @@ class Regret(base.Figure):
             raise base.TooFewError("needs at least one method for which something was selected")
         order = base.board_order(evidence, metric, evidence.criteria[0])
         x = alt.X("value:Q", title=f"{record.inline} lost{', points' if record.percent else ''}")
-        return base.dumbbell(frame, x, order, alt.Facet("against:N", title=None, sort=list(others)), len(others), "n:Q")
+        return base.dumbbell(
+            frame,
+            x,
+            order,
+            alt.Facet("against:N", title=None, sort=list(others)),
+            len(others),
+            "n:Q",
+        )

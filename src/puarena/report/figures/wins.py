@@ -29,7 +29,9 @@ class Wins(base.Figure):
         selection = evidence.selection[evidence.selection["criterion"] == criterion]
         apart = selection["frame"] | selection["supervised"]
         order = [
-            name for name in base.board_order(evidence, metric, criterion) if name in set(selection[~apart]["method"])
+            name
+            for name in base.board_order(evidence, metric, criterion)
+            if name in set(selection[~apart]["method"])
         ]
         if len(order) < 2:
             raise base.TooFewError("needs two competing methods with results on the same problems")
@@ -43,12 +45,30 @@ class Wins(base.Figure):
         frame = pandas.DataFrame(rows, columns=list("abwtld"))
         axis = alt.Axis(labelAngle=-90, orient="top", domain=False, ticks=False)
         x = alt.X("b:N", sort=None, scale=alt.Scale(domain=order), title=None, axis=axis)
-        y = alt.Y("a:N", sort=None, scale=alt.Scale(domain=order), title=None, axis=alt.Axis(domain=False, ticks=False))
+        y = alt.Y(
+            "a:N",
+            sort=None,
+            scale=alt.Scale(domain=order),
+            title=None,
+            axis=alt.Axis(domain=False, ticks=False),
+        )
         scale = alt.Scale(domain=[0, 0.5, 1], range=[base.AMBER, "#80808022", base.GREEN])
         share = alt.Color("share:Q", scale=scale, legend=None)
-        words = {"a": "method", "b": "against", "w": "won", "t": "tied", "l": "lost", "d": "mean difference"}
-        tips = [alt.Tooltip(f"{key}:{'N' if key in 'ab' else 'Q'}", title=title) for key, title in words.items()]
-        chart = alt.Chart(frame).transform_calculate(share="(datum.w + datum.t / 2) / (datum.w + datum.t + datum.l)")
+        words = {
+            "a": "method",
+            "b": "against",
+            "w": "won",
+            "t": "tied",
+            "l": "lost",
+            "d": "mean difference",
+        }
+        tips = [
+            alt.Tooltip(f"{key}:{'N' if key in 'ab' else 'Q'}", title=title)
+            for key, title in words.items()
+        ]
+        chart = alt.Chart(frame).transform_calculate(
+            share="(datum.w + datum.t / 2) / (datum.w + datum.t + datum.l)"
+        )
         squares = chart.mark_rect(opacity=0.75).encode(x, y, share, tooltip=tips)
         text = chart.mark_text(fontSize=9).encode(x, y, text=alt.Text("w:Q"))
         return alt.layer(squares, text).properties(width=20 * len(order), height=alt.Step(17))

@@ -7,6 +7,20 @@ from puarena.report.statistics.standing import standings
 from puarena.report.statistics.text import sentences, show_statistics, verdict
 
 __all__ = [
-    "LEAST_BLOCKS", "differences", "duels", "friedman", "holm", "mean_ranks", "nemenyi", "ranks",
-    "scores", "scores_of", "sentences", "show_statistics", "standings", "statistics", "verdict", "wilcoxon",
-]  # fmt: skip
+    "LEAST_BLOCKS",
+    "differences",
+    "duels",
+    "friedman",
+    "holm",
+    "mean_ranks",
+    "nemenyi",
+    "ranks",
+    "scores",
+    "scores_of",
+    "sentences",
+    "show_statistics",
+    "standings",
+    "statistics",
+    "verdict",
+    "wilcoxon",
+]

@@ -21,7 +21,9 @@ def improvability(errors: Any) -> Any:
     import numpy as np
 
     errors = np.asarray(errors, float)
-    return np.where(errors > 0, 1 - errors.min(1, keepdims=True) / np.where(errors > 0, errors, 1), 0.0)
+    return np.where(
+        errors > 0, 1 - errors.min(1, keepdims=True) / np.where(errors > 0, errors, 1), 0.0
+    )
 
 
 def gap_closed(values: Any, naive: Any, oracle: Any) -> Any:
@@ -54,7 +56,10 @@ def improvement(first: Sequence[Any], second: Sequence[Any]) -> list[float]:
     """Per problem the chance that a split of the first is better than one of the second; a tie counts half."""
     import numpy as np
 
-    gaps = [np.sign(np.round(np.subtract.outer(a, b), DIGITS)) for a, b in zip(first, second, strict=True)]
+    gaps = [
+        np.sign(np.round(np.subtract.outer(a, b), DIGITS))
+        for a, b in zip(first, second, strict=True)
+    ]
     return [float((gap.mean() + 1) / 2) for gap in gaps]
 
 
@@ -67,7 +72,9 @@ def intervals_over_problems(table: DataFrame, again: Draws) -> Intervals:
     if again.unit == "datasets" and n == again.weights.shape[1]:
         low, high = again.interval(again.weights @ table.to_numpy(), ALPHA)
     numbers = zip(table.columns, table.mean().to_numpy(), low, high, strict=True)
-    return Intervals(tuple(Interval(str(name), float(m), float(a), float(b), n) for name, m, a, b in numbers), n)
+    return Intervals(
+        tuple(Interval(str(name), float(m), float(a), float(b), n) for name, m, a, b in numbers), n
+    )
 
 
 def gaps_closed(means: DataFrame, naive: Series, oracle: Series, again: Draws) -> Intervals:
@@ -75,14 +82,22 @@ def gaps_closed(means: DataFrame, naive: Series, oracle: Series, again: Draws) -
     import pandas
 
     if naive.isna().all() or oracle.isna().all():
-        return Intervals((), 0, note="No gap closed: it needs a naive method and one that sees all labels.")
+        return Intervals(
+            (), 0, note="No gap closed: it needs a naive method and one that sees all labels."
+        )
     closed = pandas.DataFrame(gap_closed(means, naive, oracle), means.index, means.columns)
     kept = closed.dropna()
     if kept.empty:
-        return Intervals((), 0, note="No gap closed: nowhere is the method that sees all labels above the naive one.")
+        return Intervals(
+            (),
+            0,
+            note="No gap closed: nowhere is the method that sees all labels above the naive one.",
+        )
     result = intervals_over_problems(kept, again)
     left = len(means) - len(kept)
-    note = f"{left} problems left out where the oracle is not above the naive method." if left else ""
+    note = (
+        f"{left} problems left out where the oracle is not above the naive method." if left else ""
+    )
     return Intervals(result.items, len(kept), note=note)
 
 
@@ -92,13 +107,17 @@ def quartile_means(splits: DataFrame, seed: int = 0) -> Intervals:
 
     values, n = splits.to_numpy(), len(splits)
     if not n:
-        return Intervals((), 0, note="No interquartile mean: no split has a result of every algorithm.")
+        return Intervals(
+            (), 0, note="No interquartile mean: no split has a result of every algorithm."
+        )
     low = high = np.full(values.shape[1], math.nan)
     numbers = _stratified(splits, seed)
     if numbers is not None:
         low, high = np.quantile(iqm(values[numbers], axis=1), [ALPHA / 2, 1 - ALPHA / 2], axis=0)
     items = zip(splits.columns, iqm(values, axis=0), low, high, strict=True)
-    return Intervals(tuple(Interval(str(name), float(m), float(a), float(b), n) for name, m, a, b in items), n)
+    return Intervals(
+        tuple(Interval(str(name), float(m), float(a), float(b), n) for name, m, a, b in items), n
+    )
 
 
 def profiles(splits: DataFrame, seed: int = 0) -> Profile:
@@ -113,8 +132,12 @@ def profiles(splits: DataFrame, seed: int = 0) -> Profile:
     numbers = _stratified(splits, seed)
     bands: Mapping[str, Any] = {"low": {}, "high": {}}
     if numbers is not None:
-        counts = np.stack([np.bincount(drawn, minlength=len(values)) for drawn in numbers]) / len(values)
-        low, high = np.quantile(np.tensordot(counts, above.astype(float), 1), [ALPHA / 2, 1 - ALPHA / 2], axis=0)
+        counts = np.stack([np.bincount(drawn, minlength=len(values)) for drawn in numbers]) / len(
+            values
+        )
+        low, high = np.quantile(
+            np.tensordot(counts, above.astype(float), 1), [ALPHA / 2, 1 - ALPHA / 2], axis=0
+        )
         bands = {"low": _by_name(splits, low), "high": _by_name(splits, high)}
     return Profile(len(values), tuple(at.tolist()), _by_name(splits, above.mean(0)), **bands)
 
@@ -130,7 +153,10 @@ def means_and_errors(
 
 
 def _by_name(splits: DataFrame, rows: Any) -> dict[str, tuple[float, ...]]:
-    return {str(name): tuple(row.round(4).tolist()) for name, row in zip(splits.columns, rows, strict=True)}
+    return {
+        str(name): tuple(row.round(4).tolist())
+        for name, row in zip(splits.columns, rows, strict=True)
+    }
 
 
 def _stratified(splits: DataFrame, seed: int) -> Any:
@@ -142,5 +168,7 @@ def _stratified(splits: DataFrame, seed: int) -> Any:
         return None
     random = np.random.default_rng(seed)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    drawn = [at + random.integers(m, size=(STRATIFIED, m)) for at, m in zip(starts, sizes, strict=True)]
+    drawn = [
+        at + random.integers(m, size=(STRATIFIED, m)) for at, m in zip(starts, sizes, strict=True)
+    ]
     return np.concatenate(drawn, axis=1)

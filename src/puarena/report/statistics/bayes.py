@@ -47,5 +47,7 @@ def signed_rank(
         if name != reference:
             gaps = (1 if higher else -1) * (blocks[name] - blocks[reference]).to_numpy()
             largest = shares(gaps, weights, rope).argmax(1)
-            items.append(Posterior(str(name), n, *(float((largest == side).mean()) for side in (0, 1, 2))))
+            items.append(
+                Posterior(str(name), n, *(float((largest == side).mean()) for side in (0, 1, 2)))
+            )
     return Posteriors(reference, unit, rope, n, tuple(items))

@@ -49,7 +49,11 @@ def problem_means(splits: DataFrame) -> DataFrame:
 
 
 def draws(
-    splits: DataFrame, datasets: Mapping[str, str], seed: int = 0, count: int = DRAWS, means: DataFrame | None = None
+    splits: DataFrame,
+    datasets: Mapping[str, str],
+    seed: int = 0,
+    count: int = DRAWS,
+    means: DataFrame | None = None,
 ) -> Draws:
     """Draw datasets if there are enough of them, else the splits inside each problem (always the same draws).
 
@@ -63,7 +67,9 @@ def draws(
     if len(names) >= LEAST_DATASETS:
         weights = _weights((len(names),), seed, count)[:, [names.index(owner) for owner in owners]]
         words = f"Intervals come from drawing the {len(names)} datasets again; cases of one dataset stay together."
-        return Draws("datasets", len(names), means.to_numpy(), weights / weights.sum(1, keepdims=True), words)
+        return Draws(
+            "datasets", len(names), means.to_numpy(), weights / weights.sum(1, keepdims=True), words
+        )
     few = f"{len(names)} dataset{' is' if len(names) == 1 else 's are'} too few to draw again ({LEAST_DATASETS} needed)"
     values = splits.to_numpy(float)
     kept = ~np.isnan(values).any(1)
@@ -71,7 +77,9 @@ def draws(
     sizes = np.bincount(problem, minlength=len(means)).tolist()
     if not sizes or min(sizes) < LEAST_SPLITS:
         fewest = min(sizes, default=0)
-        return Draws("", 0, words=f"{few}, and so are {fewest} splits ({LEAST_SPLITS} needed): no intervals.")
+        return Draws(
+            "", 0, words=f"{few}, and so are {fewest} splits ({LEAST_SPLITS} needed): no intervals."
+        )
     narrow = f" With {min(sizes)} splits they are too narrow." if min(sizes) < FEW_SPLITS else ""
     words = f"{few}, so intervals come from drawing each problem's splits again: they speak of these problems only."
     lines = values[kept][np.argsort(problem, kind="stable")]

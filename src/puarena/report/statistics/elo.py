@@ -49,7 +49,9 @@ def ratings(won: Any, reference: int | None = None) -> Any:
         curvature = scale**2 * total * chance * (1 - chance)
         hessian = np.eye(k) * (curvature.sum(-1)[..., None] + RIDGE) - curvature
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        step /= np.maximum(1, np.abs(step).max(-1, keepdims=True))  # never more than one unit at a time
+        step /= np.maximum(
+            1, np.abs(step).max(-1, keepdims=True)
+        )  # never more than one unit at a time
         c = c + step
         if np.abs(step).max() < 1e-10:
             break
@@ -58,16 +60,22 @@ def ratings(won: Any, reference: int | None = None) -> Any:
 
 
 def elo(
-    splits: DataFrame, datasets: Mapping[str, str], reference: str, higher: bool = True, seed: int = 0,
+    splits: DataFrame,
+    datasets: Mapping[str, str],
+    reference: str,
+    higher: bool = True,
+    seed: int = 0,
     again: Draws | None = None,
-) -> Intervals:  # fmt: skip
+) -> Intervals:
     """Ratings, best first, with intervals from drawing again; ``splits`` without missing results."""
     import numpy as np
 
     parts = [part.to_numpy() for _, part in splits.groupby(level=0, sort=False)]
     names = [str(name) for name in splits.columns]
     if not parts or len(names) < 2:
-        return Intervals((), len(parts), note="No Elo: it needs two algorithms with a result on the same split.")
+        return Intervals(
+            (), len(parts), note="No Elo: it needs two algorithms with a result on the same split."
+        )
     at = names.index(reference) if reference in names else None
     won = wins(parts, higher)
     values = ratings(won, at)
@@ -75,15 +83,24 @@ def elo(
     again = again or draws(splits, datasets, seed)
     if again.unit:
         per_line = (
-            battles(again.lines, higher) if again.unit == "splits" else np.stack([wins([p], higher) for p in parts])
+            battles(again.lines, higher)
+            if again.unit == "splits"
+            else np.stack([wins([p], higher) for p in parts])
         )
         drawn = len(parts) * np.tensordot(again.weights[:DRAWN], per_line, 1)
         low, high = again.interval(ratings(drawn, at), ALPHA)
     items = [
-        Interval(*item, len(parts)) for item in zip(names, values.tolist(), low.tolist(), high.tolist(), strict=True)
+        Interval(*item, len(parts))
+        for item in zip(names, values.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     items.sort(key=lambda item: (-item.value, item.algorithm))
     total = won + won.T
     sure = [name for name, a, b in zip(names, won.sum(1), total.sum(1), strict=True) if a in (0, b)]
-    note = f"{', '.join(sure)} won or lost every battle: only a small penalty bounds the rating." if sure else ""
-    return Intervals(tuple(items), len(parts), reference=reference if at is not None else "", note=note)
+    note = (
+        f"{', '.join(sure)} won or lost every battle: only a small penalty bounds the rating."
+        if sure
+        else ""
+    )
+    return Intervals(
+        tuple(items), len(parts), reference=reference if at is not None else "", note=note
+    )

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.report.statistics.aggregates import improvement
 from puarena.report.statistics.draws import DIGITS, LEAST_SPLITS, problem_means
-from puarena.report.statistics.results import ALPHA, DRAWS, Duel, Interval, Intervals, Pair, Wilcoxon
+from puarena.report.statistics.results import (
+    ALPHA,
+    DRAWS,
+    Duel,
+    Interval,
+    Intervals,
+    Pair,
+    Wilcoxon,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,7 +43,9 @@ def wilcoxon(scores: DataFrame, reference: str | None = None, alpha: float = ALP
         gaps = (scores[first] - scores[second]).to_numpy().round(DIGITS)
         tests.append((str(first), str(second), float(gaps.mean()), *_signed_rank(gaps)))
     corrected = holm([p for *_, p in tests])
-    pairs = [Pair(a, b, n, gap, t, p, q) for (a, b, gap, t, p), q in zip(tests, corrected, strict=True)]
+    pairs = [
+        Pair(a, b, n, gap, t, p, q) for (a, b, gap, t, p), q in zip(tests, corrected, strict=True)
+    ]
     return Wilcoxon(n, tuple(sorted(pairs, key=lambda pair: (pair.p, pair.a, pair.b))), alpha)
 
 
@@ -49,7 +59,9 @@ def _signed_rank(gaps: Any) -> tuple[float, float]:
     return float(test.statistic), float(test.pvalue)
 
 
-def tallies(splits: DataFrame, higher: bool = True) -> Iterator[tuple[int, int, Any, tuple[int, int, int]]]:
+def tallies(
+    splits: DataFrame, higher: bool = True
+) -> Iterator[tuple[int, int, Any, tuple[int, int, int]]]:
     """Every two columns: the gaps on the problems that both have, and how many of these are won, tied and lost."""
     import numpy as np
 
@@ -69,7 +81,8 @@ def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
 
     sign = 1 if higher else -1
     parts = [
-        [column[~np.isnan(column)] for column in part.to_numpy().T] for _, part in splits.groupby(level=0, sort=False)
+        [column[~np.isnan(column)] for column in part.to_numpy().T]
+        for _, part in splits.groupby(level=0, sort=False)
     ]
     names = [str(name) for name in splits.columns]
     items = []
@@ -77,7 +90,17 @@ def duels(splits: DataFrame, higher: bool = True) -> tuple[Duel, ...]:
         both = [(sign * part[i], sign * part[j]) for part in parts if len(part[i]) and len(part[j])]
         chances = improvement([x for x, _ in both], [y for _, y in both])
         p = _signed_rank(gaps)[1] if len(gaps) >= LEAST_PAIRS else math.nan
-        items.append(Duel(names[i], names[j], len(gaps), *tally, float(gaps.mean()), p, sum(chances) / len(chances)))
+        items.append(
+            Duel(
+                names[i],
+                names[j],
+                len(gaps),
+                *tally,
+                float(gaps.mean()),
+                p,
+                sum(chances) / len(chances),
+            )
+        )
     return tuple(items)
 
 
@@ -99,7 +122,12 @@ def differences(scores: DataFrame, reference: str, seed: int = 0, higher: bool =
 
     n = len(scores)
     if reference not in scores.columns or not n:
-        return Intervals((), n, reference=reference, note="No differences: no split has a result of every algorithm.")
+        return Intervals(
+            (),
+            n,
+            reference=reference,
+            note="No differences: no split has a result of every algorithm.",
+        )
     others = [name for name in scores.columns if name != reference]
     gaps = scores[others].sub(scores[reference], axis=0)
     parts = [part.to_numpy() for _, part in gaps.groupby(level=0)]
@@ -120,6 +148,8 @@ def differences(scores: DataFrame, reference: str, seed: int = 0, higher: bool =
             drawn += random.multinomial(m, np.full(m, 1 / m), size=DRAWS) @ part / m
         low, high = np.quantile(drawn / len(parts), [ALPHA / 2, 1 - ALPHA / 2], axis=0)
     numbers = zip(others, means, low, high, strict=True)
-    items = [Interval(str(name), float(mean), float(a), float(b), n) for name, mean, a, b in numbers]
+    items = [
+        Interval(str(name), float(mean), float(a), float(b), n) for name, mean, a, b in numbers
+    ]
     items.sort(key=lambda item: (-item.value if higher else item.value, item.algorithm))
     return Intervals(tuple(items), n, reference=reference, note=note)

@@ -43,8 +43,12 @@ def mean_ranks(scores: DataFrame, seed: int = 0, higher: bool = True) -> Interva
         note = f"No intervals of mean ranks: they need {LEAST_BLOCKS} blocks, and there are {n}."
     means = table.mean().to_numpy()
     numbers = zip(table.columns, means, low, high, strict=True)
-    items = [Interval(str(name), float(mean), float(a), float(b), n) for name, mean, a, b in numbers]
-    return Intervals(tuple(sorted(items, key=lambda item: (item.value, item.algorithm))), n, note=note)
+    items = [
+        Interval(str(name), float(mean), float(a), float(b), n) for name, mean, a, b in numbers
+    ]
+    return Intervals(
+        tuple(sorted(items, key=lambda item: (item.value, item.algorithm))), n, note=note
+    )
 
 
 def friedman(scores: DataFrame, higher: bool = True) -> Friedman:
@@ -58,9 +62,13 @@ def friedman(scores: DataFrame, higher: bool = True) -> Friedman:
     table = ranks(scores, higher).to_numpy()
     means = table.mean(0)
     plain = 12 * n / (k * (k + 1)) * float(((means - (k + 1) / 2) ** 2).sum())
-    spread = float(((table - (k + 1) / 2) ** 2).sum()) / (n * k * (k * k - 1) / 12)  # 1 without ties
+    spread = float(((table - (k + 1) / 2) ** 2).sum()) / (
+        n * k * (k * k - 1) / 12
+    )  # 1 without ties
     if not spread:
-        return Friedman(k, n, note=f"Friedman's test has no answer: all algorithms are tied in all {n} blocks.")
+        return Friedman(
+            k, n, note=f"Friedman's test has no answer: all algorithms are tied in all {n} blocks."
+        )
     chi2 = plain / spread
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-9 else math.inf

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from puarena.errors import UserError, unknown
+from puarena.errors import UserError, unknown_name
 from puarena.metrics import METRICS
 from puarena.report.evidence import with_words
 from puarena.report.select import select
@@ -39,7 +39,9 @@ ROPE = 0.01  # of the metric's range: differences up to this are practically non
 class Scores:
     """Test results, as shown, of one metric of the models that one criterion chose."""
 
-    splits: DataFrame  # of what competes: a line per problem and split, NaN where there is no result
+    splits: (
+        DataFrame  # of what competes: a line per problem and split, NaN where there is no result
+    )
     frames: DataFrame  # of what frames the table: a line per problem, the columns ``naive`` and ``oracle``
     datasets: dict[str, str]  # of every problem
 
@@ -62,7 +64,7 @@ def scores(
     curves = opened(source)
     (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
     if over not in OVER:
-        raise unknown("kind of block", over, OVER)
+        raise unknown_name("kind of block", over, OVER)
     chosen = with_words(_competing(select(curves, criterion), algorithms))
     return scores_of(chosen, metric, criterion).over(over)
 
@@ -83,7 +85,9 @@ def scores_of(selection: DataFrame, metric: str, criterion: str) -> Scores:
     apart = frame["frame"] | frame["supervised"]
     splits = frame[~apart].groupby(["problem", "split", "method"])["score"].mean().unstack("method")
     kind = frame["supervised"].map({True: "oracle", False: "naive"})
-    frames = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean().unstack("kind")
+    frames = (
+        frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean().unstack("kind")
+    )
     frames = frames.reindex(index=splits.index.unique(0), columns=["naive", "oracle"])
     return Scores(splits, frames, dict(zip(frame["problem"], frame["dataset"], strict=True)))
 
@@ -122,15 +126,27 @@ def statistics(
     chosen = curves.metrics(metrics)[: None if metrics else 1]
     by = curves.criteria(criteria)
     if over not in OVER:
-        raise unknown("kind of block", over, OVER)
+        raise unknown_name("kind of block", over, OVER)
     if rope is not None and not 0 <= rope < float("inf"):
-        raise UserError(f"the region of practical equivalence must be a number from 0 on; '{rope}' is not")
+        raise UserError(
+            f"the region of practical equivalence must be a number from 0 on; '{rope}' is not"
+        )
     selection = with_words(_competing(select(curves, by), algorithms))
-    return [_one(scores_of(selection, m, c), m, c, over, reference, seed, rope) for m in chosen for c in by]
+    return [
+        _one(scores_of(selection, m, c), m, c, over, reference, seed, rope)
+        for m in chosen
+        for c in by
+    ]
 
 
 def _one(
-    given: Scores, metric: str, criterion: str, over: str, reference: str | None, seed: int, rope: float | None
+    given: Scores,
+    metric: str,
+    criterion: str,
+    over: str,
+    reference: str | None,
+    seed: int,
+    rope: float | None,
 ) -> Statistics:
     record = METRICS[metric]
     higher = record.higher
@@ -141,27 +157,38 @@ def _one(
     order = mean_ranks(blocks, seed, higher)
     listed = tuple(item.algorithm for item in order.items)
     if reference is not None and not listed:
-        raise UserError(f"'{reference}' cannot be compared: no block has a result of every algorithm")
+        raise UserError(
+            f"'{reference}' cannot be compared: no block has a result of every algorithm"
+        )
     if reference is not None and reference not in listed:
-        raise unknown("algorithm", reference, listed)
+        raise unknown_name("algorithm", reference, listed)
     placed = standings(given.splits, given.datasets, higher, seed)
     winner = placed.items[0].algorithm if placed.items else ""
     against = reference or (winner if winner in listed else "")
     again = draws(splits, given.datasets, seed)
-    means, errors = means_and_errors(splits, None if record.high is None else record.factor * record.high, higher)
+    means, errors = means_and_errors(
+        splits, None if record.high is None else record.factor * record.high, higher
+    )
     frames = record.sign * given.frames.reindex(means.index)
     better = Intervals((), 0, note=f"No improvability: {record.inline} has no best possible value.")
     if errors is not None:
-        better = intervals_over_problems(errors * 0 + improvability(errors) if len(errors) else errors, again)
+        better = intervals_over_problems(
+            errors * 0 + improvability(errors) if len(errors) else errors, again
+        )
     by_dataset = (
-        blocks if over == "splits" else means.groupby([given.datasets[str(name)] for name in means.index]).mean()
+        blocks
+        if over == "splits"
+        else means.groupby([given.datasets[str(name)] for name in means.index]).mean()
     )
     return Statistics(
         metric=metric,
         criterion=criterion,
         over=over,
         algorithms=listed,
-        blocks=tuple(name if isinstance(name, str) else f"{name[0]}, split {name[1]}" for name in blocks.index),
+        blocks=tuple(
+            name if isinstance(name, str) else f"{name[0]}, split {name[1]}"
+            for name in blocks.index
+        ),
         ranks=order,
         friedman=friedman(blocks, higher),
         nemenyi=nemenyi(blocks, higher=higher),

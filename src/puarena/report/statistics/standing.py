@@ -23,7 +23,9 @@ def ranks_of(means: Any, higher: bool = True) -> Any:
     rounded = -rounded if higher else rounded
     order = np.argsort(rounded, axis=-1)
     ranks = np.empty(rounded.shape)
-    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(1.0, rounded.shape[-1] + 1), rounded.shape), axis=-1)
+    np.put_along_axis(
+        ranks, order, np.broadcast_to(np.arange(1.0, rounded.shape[-1] + 1), rounded.shape), axis=-1
+    )
     tied = (np.diff(np.take_along_axis(rounded, order, -1)) == 0).any(-1)
     if tied.any():  # few draws have ties, and averaging their ranks takes ten times as long
         ranks[tied] = rankdata(rounded[tied], axis=-1)
@@ -31,7 +33,11 @@ def ranks_of(means: Any, higher: bool = True) -> Any:
 
 
 def standings(
-    splits: DataFrame, datasets: Mapping[str, str], higher: bool = True, seed: int = 0, count: int = DRAWS
+    splits: DataFrame,
+    datasets: Mapping[str, str],
+    higher: bool = True,
+    seed: int = 0,
+    count: int = DRAWS,
 ) -> Standings:
     """Algorithms by their mean over problems, the best first; one without a result on every problem has no place.
 
@@ -44,9 +50,15 @@ def standings(
     table = table.drop(columns=list(lacking))
     n, k = table.shape
     sizes = sorted(Counter(splits.index.get_level_values(0)).values()) or [0]
-    about = {"n": n, "datasets": len({datasets[str(name)] for name in table.index}), "left_out": lacking}
+    about = {
+        "n": n,
+        "datasets": len({datasets[str(name)] for name in table.index}),
+        "left_out": lacking,
+    }
     if not n or not k:
-        return Standings((), splits=(0, 0), note="No algorithm has a result on every problem.", **about)
+        return Standings(
+            (), splits=(0, 0), note="No algorithm has a result on every problem.", **about
+        )
     means = table.mean().to_numpy().round(DIGITS)
     ranks = ranks_of(means, higher)
     best = int(np.argmin(ranks))
@@ -72,4 +84,6 @@ def standings(
         )
         for i in np.argsort(ranks, kind="stable")
     ]
-    return Standings(tuple(items), splits=(sizes[0], sizes[-1]), unit=again.unit, note=again.words, **about)
+    return Standings(
+        tuple(items), splits=(sizes[0], sizes[-1]), unit=again.unit, note=again.words, **about
+    )

@@ -43,9 +43,7 @@ def verdict(standings: Standings, metric: str) -> str:
     equal = [item.algorithm for item in items if item.mean == items[0].mean]
     several = len(equal) > 1
     names = f"{', '.join(equal[:-1])} and {equal[-1]}" if several else equal[0]
-    first = (
-        f"{names} {'have' if several else 'has'} the {'highest' if record.higher else 'lowest'} mean {record.inline}"
-    )
+    first = f"{names} {'have' if several else 'has'} the {'highest' if record.higher else 'lowest'} mean {record.inline}"
     value = f"{items[0].mean:.{record.decimals}f}"
     others = len(items) - len(equal)
     tied, it = len(standings.tied) - len(equal), "them" if several else "it"
@@ -55,14 +53,18 @@ def verdict(standings: Standings, metric: str) -> str:
         rest = f"the results are too few to say who can be told apart from {it}"
     elif not tied:
         who = f"all {others} other methods are" if others > 1 else "the other method is"
-        where = " on these problems" if standings.unit == "splits" else ""  # nothing is known of other datasets
+        where = (
+            " on these problems" if standings.unit == "splits" else ""
+        )  # nothing is known of other datasets
         rest = f"{who} behind by more than chance{where}"
     elif tied == 1:
         rest = f"1 other method cannot be told apart from {it}"
     else:
         rest = f"{tied} other methods cannot be told apart from {it}"
     low, high = standings.splits
-    splits = f"{low} split{'s' * (low != 1)} each" if low == high else f"{low} to {high} splits each"
+    splits = (
+        f"{low} split{'s' * (low != 1)} each" if low == high else f"{low} to {high} splits each"
+    )
     problems = f"{standings.n} problem{'s' * (standings.n != 1)}"
     datasets = f"{standings.datasets} dataset{'s' * (standings.datasets != 1)}"
     return f"{first}, {value}; {rest} (n = {problems} of {datasets}, {splits})."
@@ -102,9 +104,19 @@ def _places(item: Statistics) -> Any:
     ranks = [row.rank for row in standings.items]
     for row in standings.items:
         best = row is standings.items[0]
-        gap = ("", "") if best else (_points(row.difference, item), _interval(row.low, row.high, digits))
+        gap = (
+            ("", "")
+            if best
+            else (_points(row.difference, item), _interval(row.low, row.high, digits))
+        )
         tied = "tied with the best" if row.tied and not best else ""
-        numbers = (place(row.rank, ranks), places(row.rank_low, row.rank_high), f"{row.mean:.{digits}f}", *gap, tied)
+        numbers = (
+            place(row.rank, ranks),
+            places(row.rank_low, row.rank_high),
+            f"{row.mean:.{digits}f}",
+            *gap,
+            tied,
+        )
         grid.add_row(Text(row.algorithm), *map(Text, numbers))
     return grid
 
@@ -139,7 +151,9 @@ def _amounts(item: Statistics) -> Any:
         "better, same, worse",
     )
     ranks = {rank.algorithm: rank for rank in item.ranks.items}
-    closed, improvable, middle = (_by_name(part) for part in (item.gap_closed, item.improvability, item.iqm))
+    closed, improvable, middle = (
+        _by_name(part) for part in (item.gap_closed, item.improvability, item.iqm)
+    )
     duels = {(duel.a, duel.b): (duel.wins, duel.ties, duel.losses) for duel in item.duels}
     chances = {post.algorithm: post for post in item.signed_rank.items}
     lines = []
@@ -160,7 +174,9 @@ def _amounts(item: Statistics) -> Any:
             f"{chance.better:.2f}, {chance.same:.2f}, {chance.worse:.2f}" if chance else "",
         )
         lines.append((name, numbers))
-    told = [i for i in range(len(heads)) if any(numbers[i] not in ("", "--") for _, numbers in lines)]
+    told = [
+        i for i in range(len(heads)) if any(numbers[i] not in ("", "--") for _, numbers in lines)
+    ]
     grid = _grid(*(heads[i] for i in told))
     for name, numbers in lines:
         # A number is never cut: where there is no room it goes on in the next line.
@@ -179,9 +195,15 @@ def _share(value: float | None) -> str:
 def sentences(item: Statistics) -> list[str]:
     """What the tests say, each with its n; and why where they say nothing."""
     blocks = OVER[item.over]
-    lines = [f"Mean ranks over n = {item.n} {blocks} (1 is best); intervals from drawing them again."]
+    lines = [
+        f"Mean ranks over n = {item.n} {blocks} (1 is best); intervals from drawing them again."
+    ]
     if item.ranks.note:
-        lines = [item.ranks.note if not item.ranks.items else f"{lines[0].partition(';')[0]}. {item.ranks.note}"]
+        lines = [
+            item.ranks.note
+            if not item.ranks.items
+            else f"{lines[0].partition(';')[0]}. {item.ranks.note}"
+        ]
     friedman, nemenyi, pairs = item.friedman, item.nemenyi, item.wilcoxon
     size = f"n = {friedman.n} {blocks}, k = {friedman.k} algorithms"
     lines.append(
@@ -197,7 +219,9 @@ def sentences(item: Statistics) -> list[str]:
         lines.append(pairs.note)
     else:
         differ = pairs.significant
-        some = "; ".join(f"{a} - {b} {_points(d, item)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN])
+        some = "; ".join(
+            f"{a} - {b} {_points(d, item)} ({_p(p)})" for a, b, d, p in _ordered(item)[:SHOWN]
+        )
         more = f"; and {len(differ) - SHOWN} more" if len(differ) > SHOWN else ""
         lines.append(
             f"Wilcoxon with Holm's correction: {len(differ)} of {len(pairs.pairs)} pairs differ at {pairs.alpha:g} "
@@ -205,7 +229,8 @@ def sentences(item: Statistics) -> list[str]:
         )
     gaps = item.differences
     lines.append(
-        gaps.note or f"Differences over n = {gaps.n} splits; intervals from drawing each problem's splits again."
+        gaps.note
+        or f"Differences over n = {gaps.n} splits; intervals from drawing each problem's splits again."
     )
     if item.over == "problems" and (friedman.note or pairs.note) and gaps.n > item.n:
         lines.append(f"--over splits would take the {gaps.n} splits as blocks.")
@@ -214,9 +239,16 @@ def sentences(item: Statistics) -> list[str]:
 
 def _about_amounts(item: Statistics) -> list[str]:
     """What the last table shows, each with its n."""
-    other, unit = item.differences.reference, "points" if METRICS[item.metric].percent else METRICS[item.metric].inline
+    other, unit = (
+        item.differences.reference,
+        "points" if METRICS[item.metric].percent else METRICS[item.metric].inline,
+    )
     zero = f"{item.elo.reference} has 1000" if item.elo.reference else "their mean is 1000"
-    lines = [f"Elo from battles on n = {item.elo.n} problems, each counted once ({zero})." if item.elo.items else ""]
+    lines = [
+        f"Elo from battles on n = {item.elo.n} problems, each counted once ({zero})."
+        if item.elo.items
+        else ""
+    ]
     lines += [item.elo.note]
     if item.gap_closed.items:
         lines.append(
@@ -226,10 +258,14 @@ def _about_amounts(item: Statistics) -> list[str]:
     lines.append(item.gap_closed.note)
     if item.improvability.items:
         n = item.improvability.n
-        lines.append(f"Improvable: the share of the error that the best does not make, mean over n = {n} problems.")
+        lines.append(
+            f"Improvable: the share of the error that the best does not make, mean over n = {n} problems."
+        )
     lines.append(item.improvability.note)
     if item.iqm.items:
-        lines.append(f"IQM: interquartile mean of n = {item.iqm.n} splits; won-tied-lost: problems, against {other}.")
+        lines.append(
+            f"IQM: interquartile mean of n = {item.iqm.n} splits; won-tied-lost: problems, against {other}."
+        )
     lines.append(item.iqm.note)
     bayes = item.signed_rank
     lines.append(

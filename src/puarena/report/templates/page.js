@@ -2,7 +2,7 @@
 (() => {
 "use strict";
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const WORDS = { dataset: "Dataset", case: "Case", setting: "Setting", rate: "Positive rate", prior: "Class prior", labelling: "Labelling" };
+const WORDS = { dataset: "Dataset", case: "Case", setting: "Setting", rate: "Positive rate", prior: "Class prior", labeling: "Labeling" };
 const KEYS = Object.keys(WORDS);
 const byId = (id) => document.getElementById(id);
 const isNumber = (value) => typeof value === "number";
@@ -103,7 +103,7 @@ function parts(at, problems) {
   if (varies("setting")) words.push(problem.short);
   if (varies("rate")) words.push(percent(problem.rate));
   if (varies("prior")) words.push(`prior ${shownValue("prior", problem.prior)}`);
-  if (varies("labelling")) words.push(problem.labelling);
+  if (varies("labeling")) words.push(problem.labeling);
   return words.join(", ");
 }
 

@@ -1,4 +1,0 @@
-"""The datasets: a file each, with ``INFO`` (a :class:`~puarena.data.dataset.DatasetInfo`) and ``read``.
-
-They are found here by the registry. One that keeps decoded images has ``cache_file`` too.
-"""

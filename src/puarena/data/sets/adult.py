@@ -1,9 +1,0 @@
-"""Adult: incomes of the census of 1994."""
-
-from puarena.data.known_tables import uci_table
-
-READERS = uci_table(
-    "adult", "Adult", "2/adult", "B. Becker and R. Kohavi, Adult", "1996, doi:10.24432/C5XW20", openml_id=1590,
-    rows=48842, features=108, what="persons by 6 numbers and 8 categories (one-hot), incomes over 50K positive",
-    classes=("<=50K", ">50K"), positive=">50K", prior=0.239, order=16,
-)  # fmt: skip

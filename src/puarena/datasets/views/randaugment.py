@@ -1,0 +1,184 @@
+"""RandAugment with FixMatch's pool of operations: every image its own operation, magnitude and direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import cos, radians, sin
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from puarena.datasets.views.base import pick
+from puarena.datasets.views.geometry import warp
+from puarena.datasets.views.pixels import (
+    autocontrast_table,
+    blend,
+    contrast_table,
+    equalize_table,
+    gray,
+    lookup,
+    smooth,
+)
+from puarena.random import Draws
+
+OPERATIONS = (
+    "autocontrast",
+    "brightness",
+    "color",
+    "contrast",
+    "equalize",
+    "identity",
+    "posterize",
+    "rotate",
+    "sharpness",
+    "shear x",
+    "shear y",
+    "solarize",
+    "translate x",
+    "translate y",
+)
+MAGNITUDES = tuple(range(1, 10))  # of ten
+CHOICES = tuple(product(OPERATIONS, MAGNITUDES, (1, -1)))  # a choice is known by its place here
+NO_CHOICE = len(CHOICES)
+
+
+class _Settings(NamedTuple):
+    """What each choice, and then no choice, means: ``[choices + 1, …]``."""
+
+    operation: Tensor  # its place in OPERATIONS
+    table: Tensor  # of gray levels, where it does not depend on the image
+    contrast: Tensor  # factor of the blend with the mean; 1 changes nothing
+    mix: Tensor  # factor of the blend with a gray or a smooth image, likewise
+    maps: Tensor  # ``[choices + 1, 5, 6]``, see ``_map``
+
+
+@lru_cache
+def settings(device: torch.device) -> _Settings:
+    """Return what the choices mean, on a device; a step that copied it there could not be captured."""
+    rows = [*CHOICES, ("identity", 1, 1)]
+
+    def factors(*blends: str) -> Tensor:
+        return torch.tensor(
+            [_factor(m) if operation in blends else 1.0 for operation, m, _ in rows], device=device
+        )
+
+    return _Settings(
+        operation=torch.tensor(
+            [OPERATIONS.index(operation) for operation, _, _ in rows], device=device
+        ),
+        table=torch.tensor(
+            [_table(operation, m) for operation, m, _ in rows], dtype=torch.uint8, device=device
+        ),
+        contrast=factors("contrast"),
+        mix=factors("color", "sharpness"),
+        maps=torch.tensor([_map(*row) for row in rows], dtype=torch.float64, device=device),
+    )
+
+
+def _factor(m: int) -> float:
+    return m * 0.9 / 10 + 0.05
+
+
+def _table(operation: str, m: int) -> list[int]:
+    levels = torch.arange(256)
+    if operation == "brightness":
+        return blend(torch.zeros(256), levels, torch.tensor(_factor(m))).tolist()
+    if operation == "posterize":
+        step = 2 ** (8 - (int(m * 4 / 10) + 4))
+        return (levels - levels % step).tolist()
+    if operation == "solarize":
+        return torch.where(levels < 256 - int(m * 256 / 10), levels, 255 - levels).tolist()
+    return levels.tolist()
+
+
+def _map(operation: str, m: int, sign: int) -> list[list[float]]:
+    """Return an affine map from the middle of a pixel of the result to the source, in five parts of six numbers.
+
+    They are: what does not depend on the image's size; what is multiplied by its width, by its height; and likewise
+    for shifts, which are by whole pixels.
+    """
+    a, b, d, e = 1.0, 0.0, 0.0, 1.0
+    parts = [[0.0] * 6 for _ in range(5)]
+    slant = sign * m * 0.3 / 10
+    if operation == "rotate":  # around the center
+        angle = -radians(sign * int(m * 30 / 10))
+        a, b, d, e = cos(angle), sin(angle), -sin(angle), cos(angle)
+        parts[1] = [0, 0, (1 - a) / 2, 0, 0, -d / 2]
+        parts[2] = [0, 0, -b / 2, 0, 0, (1 - e) / 2]
+    elif operation == "shear x":
+        b = slant
+    elif operation == "shear y":
+        d = slant
+    elif operation == "translate x":
+        parts[3][2] = slant
+    elif operation == "translate y":
+        parts[4][5] = slant
+    parts[0] = [a, b, (a + b) / 2, d, e, (d + e) / 2]
+    return parts
+
+
+def _maps(maps: Tensor, height: int, width: int) -> Tensor:
+    """Return the affine maps for images of a size, in 16.16 fixed-point numbers, ``[choices + 1, 6]``."""
+    fixed, by_width, by_height, shift_by_width, shift_by_height = maps.unbind(1)
+    shift = (shift_by_width * width + shift_by_height * height).trunc()
+    total = fixed + by_width * width + by_height * height + shift
+    return (total * (1 << 16) + 0.5).floor().long()
+
+
+def operate(x: Tensor, choice: Tensor) -> Tensor:
+    """Do to every image of ``x`` (bytes ``[n, 3, height, width]``) what is chosen for it (``[n]``).
+
+    The operations come in three groups: pixels are moved, gray levels are looked up, images are blended. Two of them
+    leave an image as it is, so what a group needs to know of the image can be taken from ``x``.
+    """
+    known = settings(x.device)
+    operation = known.operation[choice].view(-1, 1, 1)
+
+    def chosen(name: str) -> Tensor:
+        return operation == OPERATIONS.index(name)
+
+    luminance = gray(x)
+    table = known.table[choice].unsqueeze(1)
+    table = torch.where(
+        chosen("contrast"), contrast_table(luminance, known.contrast[choice].view(-1, 1, 1)), table
+    )
+    table = torch.where(chosen("autocontrast"), autocontrast_table(x), table)
+    table = torch.where(chosen("equalize"), equalize_table(x), table)
+    base = torch.where(chosen("sharpness").unsqueeze(-1), smooth(x), luminance)
+    moved = warp(x, _maps(known.maps, *x.shape[-2:])[choice])
+    return blend(base, lookup(moved, table), known.mix[choice].view(-1, 1, 1, 1))
+
+
+@dataclass(frozen=True)
+class RandAugment:
+    """``layers`` operations one after the other, drawn with replacement, each done with a probability.
+
+    The magnitude is drawn from 1 … 9 of ten, and with it a direction for operations that have one.
+    """
+
+    layers: int
+    probability: float = 1.0
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape unchanged."""
+        return shape
+
+    def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
+        """Return a uniform number per layer, ``[steps, runs, n, layers]``: it stands for all that is chosen there."""
+        settings(draws.seeds.device)
+        return {"augment": draws.uniform(f"view:{name}:augment", n, self.layers)}
+
+    def choices(self, u: Mapping[str, Tensor]) -> Tensor:
+        """Return what is chosen, ``[…, layers]``."""
+        return pick(u["augment"], round(len(CHOICES) / self.probability)).clamp_(max=NO_CHOICE)
+
+    def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
+        """Return ``x`` after all layers."""
+        images = x.flatten(0, 1)
+        for choice in self.choices(u).flatten(0, 1).unbind(-1):
+            images = operate(images, choice)
+        return images.view_as(x)

@@ -1,0 +1,1 @@
+"""Checks of algorithms, for authors of algorithms and plugins."""

@@ -1,0 +1,186 @@
+"""Replaying steps: a step of these small networks is all launch overhead on a GPU, so it is captured once in a CUDA
+graph and replayed, several steps at a time."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+MANY = 10  # steps in one replay of the long graph
+WARM_UP = 3  # steps before capture: libraries create their handles and workspaces
+IDLE = (
+    1 << 31
+)  # bytes kept for reuse from which they are given back before a capture, which cannot reuse them
+
+
+def give_back_idle_memory() -> None:
+    """Let go of memory that eager steps used: a captured graph has a pool of its own."""
+    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """On a GPU, work on a stream of one's own: the default one cannot be captured."""
+    if device.type != "cuda":
+        yield
+        return
+    outer, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    stream.wait_stream(outer)
+    with torch.cuda.stream(stream):
+        yield
+    outer.wait_stream(stream)
+
+
+class StepWatch(TorchDispatchMode):
+    """Notes operations that look at the values of a tensor, which no captured step may do."""
+
+    looks = (
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "unique",
+        "_unique2",
+        "is_nonzero",
+        "equal",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offences: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        operation, kwargs = func.overloadpacket.__name__, kwargs or {}
+        if operation in self.looks:
+            self.offences.append(
+                {"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation)
+            )
+        elif operation in ("index", "index_put", "index_put_") and any(
+            isinstance(i, Tensor) and i.dtype == torch.bool for i in (args[1] or ())
+        ):
+            self.offences.append("boolean-mask indexing")
+        result = func(*args, **kwargs)
+        if (
+            operation in ("_to_copy", "copy_")
+            and isinstance(args[0], Tensor)
+            and isinstance(result, Tensor)
+        ):
+            source = args[1] if operation == "copy_" else args[0]
+            if source.device != result.device and source.dim() > 0:
+                self.offences.append(f"a copy from {source.device.type} to {result.device.type}")
+        return result
+
+
+class Replay:
+    """Runs a step many times, captured where that is possible."""
+
+    def __init__(
+        self, step: Callable[[], None], name: str, capture: bool, many: int = MANY
+    ) -> None:
+        self.step, self.name, self.capture = step, name, capture
+        self.sizes = sorted({1, many})
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def __call__(self, count: int) -> None:
+        """Do ``count`` steps."""
+        if self.capture and not self.graphs and count > WARM_UP:
+            count -= self._prepare()
+        for size in sorted(self.graphs, reverse=True):
+            for _ in range(count // size):
+                self.graphs[size].replay()
+            count %= size
+        for _ in range(count):
+            self.step()
+
+    def _prepare(self) -> int:
+        """Warm up and capture; return how many steps were done on the way."""
+        with StepWatch() as watch:
+            self.step()
+        if watch.offences:
+            self._give_up(", ".join(sorted(set(watch.offences))))
+            return 1
+        for _ in range(WARM_UP - 1):
+            self.step()
+        give_back_idle_memory()
+        try:
+            pool = torch.cuda.graph_pool_handle()
+            for size in self.sizes:
+                with captured(pool) as graph:
+                    for _ in range(size):
+                        self.step()
+                self.graphs[size] = graph
+        except RuntimeError as error:
+            self.graphs = {}
+            self._give_up(str(error).splitlines()[0])
+        return WARM_UP
+
+    def _give_up(self, reason: str) -> None:
+        self.capture = False
+        warnings.warn(
+            f"{self.name} runs uncaptured, which is many times slower: a step uses {reason}",
+            stacklevel=2,
+        )
+
+    def close(self) -> None:
+        """Let go of the graphs, and of the step that they belong to."""
+        self.graphs.clear()
+        self.step = _nothing
+
+
+def _nothing() -> None:
+    raise RuntimeError("these steps are over")
+
+
+@contextmanager
+def captured(pool: Any = None) -> Iterator[torch.cuda.CUDAGraph]:
+    """Capture what is launched inside on the current stream; collecting an old graph meanwhile would break it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.current_stream().synchronize()
+    try:
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            yield graph
+        finally:
+            graph.capture_end()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class CapturedCall:
+    """A function of no arguments that returns tensors: captured at its third call, replayed from then on.
+
+    The function must launch the same work every time; what it returns is overwritten by the next call.
+    """
+
+    def __init__(self, function: Callable[[], dict[str, Tensor]], capture: bool) -> None:
+        self.function, self.capture, self.calls = function, capture, 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.result: dict[str, Tensor] = {}
+
+    def __call__(self) -> dict[str, Tensor]:
+        """Return the function's result for the present state."""
+        self.calls += 1
+        if self.graph is None:
+            if not self.capture or self.calls < 3:
+                return self.function()
+            give_back_idle_memory()
+            try:
+                with captured() as graph:
+                    self.result = self.function()
+                self.graph = graph
+            except RuntimeError:
+                self.capture = False
+                return self.function()
+        self.graph.replay()
+        return dict(self.result)

@@ -1,0 +1,74 @@
+"""What goes into a fleet and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from puarena.datasets import View
+from puarena.pu import HiddenLabels, PUData
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: an algorithm's registered name, its data, its seed and its hyperparameters."""
+
+    algorithm: str
+    data: PUData
+    hidden: HiddenLabels
+    seed: int
+    lr: float = 1e-3
+    momentum: float = 0.9
+    hyper: dict[str, Any] = field(default_factory=dict)
+    calibration: str = "weighted"  # how a "-c" form is calibrated; ignored by plain forms
+
+
+@dataclass(frozen=True)
+class FleetConfig:
+    """What all rows of a fleet share."""
+
+    batch_size: int = 128
+    steps: int = 20_000
+    warmup: int = (
+        2_000  # length of a first stage, in addition to ``steps``, for algorithms that have one
+    )
+    record_every: int = 100
+    network: str | Callable[[int], Any] = (
+        "mlp"  # a name of ``networks``, or a function that builds a torch module
+    )
+    device: str = "cpu"
+    dtype: str = "float32"
+    capture: bool = True  # on CUDA: replay captured steps
+    precision: str = (
+        "float32"  # of the network's activations: "float32" or "bf16", where it has a choice
+    )
+    weak: View | None = None  # view of the training inputs; None leaves them as they are
+    strong: View | None = (
+        None  # strong view, for algorithms that ask for one; None is the weak view itself
+    )
+    evaluation: View | None = (
+        None  # view of validation, test and full passes; None leaves inputs as they are
+    )
+    optimizer: str = "protocol"  # the same SGD for all, or "authors": what a class declares (``authors_optimizer``)
+    keep: str | None = None  # a criterion: ``Fleet.best`` keeps every row's best checkpoint by it
+
+
+@dataclass
+class Curves:
+    """Records of all rows: ``values[column]`` is ``[records, runs]`` in float64."""
+
+    step: np.ndarray
+    phase: list[str]
+    selectable: np.ndarray
+    seconds: np.ndarray
+    values: dict[str, np.ndarray]
+    diverged: np.ndarray  # [runs]: step of the record that found the run not finite, or -1
+
+
+def shape_of(row: Row) -> tuple[int, ...]:
+    """Return what must agree for two rows to travel together."""
+    d = row.data
+    return (len(d.p_train), len(d.u_train), len(d.p_val), len(d.u_val), len(d.test))
