@@ -29,8 +29,8 @@ test: setup $(LINT)
 # What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
 test-gpu:
 	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
-		tests/fleet tests/algorithms tests/networks \
-		tests/data/test_image_views.py tests/bench/test_resume.py
+		tests/training tests/algorithms tests/networks \
+		tests/datasets/test_image_views.py tests/experiments/test_resume.py
 
 # Everything published in results/, run again, and put beside the paper: a quarter of an hour on one large GPU, many hours
 # on a few cores. Interrupted, it goes on where it was.

@@ -9,7 +9,7 @@ import pytest
 from puarena.report.agreement import agreement, agrees, to_published_csv
 from puarena.report.compare import Line, compare, read_published
 from puarena.report.methods import METHOD, Method
-from results import facts, records
+from sample_results import facts, records
 
 PLAIN = Method(
     **({name: facts("nnpu").get(name, "") for name in METHOD} | {"precision": "float32"})

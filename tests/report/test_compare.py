@@ -28,7 +28,7 @@ from puarena.report.compare import (
 )
 from puarena.report.problems import Problem
 from puarena.results import Folder
-from results import curves, records
+from sample_results import curves, records
 
 LETTER = {"dataset": "letter", "case": 1}
 ENTRIES = [catalog.get(name) for name in catalog.names("puarena")]

@@ -14,7 +14,7 @@ from puarena.report import select, table, write_page
 from puarena.report.evidence import evidence
 from puarena.report.figures import figures
 from puarena.report.statistics import scores, statistics
-from results import records
+from sample_results import records
 
 
 def labels(source: pd.DataFrame) -> list[str]:

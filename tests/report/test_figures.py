@@ -22,7 +22,7 @@ from puarena.report.evidence import evidence
 from puarena.report.figures import TooFewError, figures
 from puarena.report.figures.learning_curves import curve_rows
 from puarena.results import Folder
-from results import curves, frame
+from sample_results import curves, frame
 
 
 def source(

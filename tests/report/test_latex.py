@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from puarena.report import table, to_latex
-from results import ALL, HOSTILE, records
+from sample_results import ALL, HOSTILE, records
 
 TEX = next(
     (found for found in map(shutil.which, ("pdflatex", "lualatex", "xelatex")) if found), None

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from puarena.results import Folder
-from results import curves, records
+from sample_results import curves, records
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "optimizers.py"
 

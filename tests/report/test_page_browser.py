@@ -18,7 +18,7 @@ import pytest
 from puarena.metrics import METRICS, Metric
 from puarena.report import write_page
 from puarena.results import Folder
-from results import curves
+from sample_results import curves
 
 HOSTILE = "<script>alert(1)</script>"
 OPTIONS = [

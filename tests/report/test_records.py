@@ -20,7 +20,7 @@ from puarena.report.figures import figures
 from puarena.report.statistics import statistics
 from puarena.report.statistics.text import sentences
 from puarena.results import Folder
-from results import curves, frame, records
+from sample_results import curves, frame, records
 
 FOUR = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
 

@@ -18,7 +18,7 @@ from puarena.errors import UserError
 from puarena.report import Table, table, to_csv, to_latex, to_markdown, to_terminal
 from puarena.report.render import md
 from puarena.report.table import keep, shown
-from results import ALL, HOSTILE, records
+from sample_results import ALL, HOSTILE, records
 
 PAPER = [name for name in catalog.names("puarena") if not catalog.get(name).calibrated]
 

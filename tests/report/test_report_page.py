@@ -18,7 +18,7 @@ from puarena.report.page_standings import VIEWS, choices
 from puarena.report.problems import Problem
 from puarena.report.statistics import statistics, verdict
 from puarena.results import Folder, Store
-from results import ALL, HOSTILE, curves, records
+from sample_results import ALL, HOSTILE, curves, records
 
 MADE = {"status": "ok", "device": "cpu", "version": "0", "torch": "2"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -17,7 +17,7 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report import aggregate, load, select
 from puarena.report.sources import GROUP
 from puarena.results import Folder
-from results import PROBLEM, USUAL, curves, facts, frame
+from sample_results import PROBLEM, USUAL, curves, facts, frame
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN") or Path(__file__).parents[1] / "golden")
 CHOOSING = {criterion.name: criterion.column for criterion in CRITERIA.values()}

@@ -18,7 +18,7 @@ from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report import statistics as st
 from puarena.results import Folder
-from results import curves, records
+from sample_results import curves, records
 
 # Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2 and 3 what it
 # prints as equal, so the unprinted digit is made up here.

@@ -230,7 +230,9 @@ def _cases(path: Path, spec: OwnSpec, class_names: tuple[str, ...]) -> dict[int,
                     if isinstance(value, bool)
                     else ""
                 )
-                raise UserError(f"{path}: {unknown_name('positive label', name, class_names)}{hint}")
+                raise UserError(
+                    f"{path}: {unknown_name('positive label', name, class_names)}{hint}"
+                )
             known.append(class_names.index(name))
         if not known:
             raise UserError(

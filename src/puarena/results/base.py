@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-
 class Store:
     """Results that can be read. ``info`` has the spec, its hash, and the versions that made them."""
 
