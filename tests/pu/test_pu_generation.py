@@ -16,7 +16,7 @@ from puarena import datasets
 from puarena.datasets import Dataset
 from puarena.errors import UserError
 from puarena.pu import Problem, draw_pu_data, labeling, sizes
-from puarena.pu.counts import spread
+from puarena.utils.counts import spread
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN", Path(__file__).parents[1] / "golden"))
 PRIORS = json.loads((GOLDEN / "priors.json").read_text())["cases"]

@@ -19,7 +19,7 @@ from puarena.datasets.dataset import DataFile, Dataset, DatasetInfo, from_info
 from puarena.datasets.download import locate
 from puarena.datasets.standardized import Standardized
 from puarena.errors import UserError, unknown_name
-from puarena.pu.draw import stratified_test_counts
+from puarena.utils.counts import stratified_test_counts
 
 CLASS_COLUMN = (
     "class",

@@ -41,7 +41,7 @@ from puarena.datasets.download import remote_table, sha256
 from puarena.datasets.frames import KINDS, encoded, label_text, numbers, read_frame, suffix
 from puarena.datasets.remote import is_remote, record
 from puarena.errors import UserError, suggest, unknown_name
-from puarena.pu.draw import stratified_test_counts
+from puarena.utils.counts import stratified_test_counts
 from puarena.utils.yaml_files import read_yaml
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ hidden labels in an object of their own, so that no algorithm can reach them.
 """
 
 from puarena.pu.allocation import check_unseen
-from puarena.pu.counts import Sizes, sizes
 from puarena.pu.draw import HiddenLabels, PUData, draw_pu_data
 from puarena.pu.problem import Problem
+from puarena.pu.sizes import Sizes, sizes
 
 __all__ = ["HiddenLabels", "PUData", "Problem", "Sizes", "check_unseen", "draw_pu_data", "sizes"]

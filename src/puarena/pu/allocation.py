@@ -7,9 +7,9 @@ import numpy as np
 from puarena.datasets.dataset import Dataset, DatasetInfo, Flags
 from puarena.errors import UserError
 from puarena.pu import labeling
-from puarena.pu.counts import CLOSE, Counts
 from puarena.pu.labeling import Demand
 from puarena.pu.problem import Problem
+from puarena.utils.counts import CLOSE, Counts
 
 PLENTY = 10**9  # examples of a dataset that nobody has counted yet
 

@@ -17,10 +17,11 @@ from puarena.datasets.dataset import Dataset, Flags, Indices
 from puarena.errors import UserError
 from puarena.pu import labeling
 from puarena.pu.allocation import Allocation
-from puarena.pu.counts import CLOSE, Counts, Sizes, mixture, rounded, spread, truncated
 from puarena.pu.labeling import Candidates, Setting
 from puarena.pu.posterior import logit
 from puarena.pu.problem import Problem
+from puarena.pu.sizes import Sizes
+from puarena.utils.counts import CLOSE, mixture, rounded, stratified_test_counts, truncated
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,14 +209,6 @@ def _split_test(dataset: Dataset, rng: np.random.Generator) -> tuple[Indices, In
             : rounded((dataset.test_fraction or 0.0) * len(everything))
         ]
     return np.setdiff1d(everything, test), np.sort(test)
-
-
-def stratified_test_counts(
-    classes: npt.NDArray[np.integer], class_count: int, fraction: float
-) -> Counts:
-    """Return how many examples of each class a random test part takes when it is drawn class by class."""
-    counts = np.bincount(classes, minlength=class_count)
-    return spread(rounded(fraction * len(classes)), counts)
 
 
 def _thin(

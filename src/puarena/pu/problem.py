@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from puarena.errors import UserError
 from puarena.pu import labeling as ways
-from puarena.pu.counts import Sizes, sizes
+from puarena.pu.sizes import Sizes, sizes
 
 FEWEST = 10  # of which a tenth is held out
 

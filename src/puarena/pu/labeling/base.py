@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.datasets.dataset import Dataset, Flags, Indices
-from puarena.pu.counts import Counts, Sizes, mixture
 from puarena.pu.posterior import Posterior, fitted
+from puarena.pu.sizes import Sizes
+from puarena.utils.counts import Counts, mixture
 
 Chances = npt.NDArray[np.float64]  # of a label, by candidate
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from puarena.datasets.dataset import Indices
-from puarena.pu.counts import Counts, rounded, spread
 from puarena.pu.labeling.base import Demand, Setting
+from puarena.utils.counts import Counts, rounded, spread
 
 
 class OneSample(Setting):

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.errors import UserError, suggest
-from puarena.pu.counts import spread
 from puarena.pu.labeling.base import Candidates, Chances, Mechanism
+from puarena.utils.counts import spread
 
 KINDS = ("bold", "red")
 
