@@ -69,7 +69,6 @@ def fit(
 ) -> None:
     """Fit a model to a table of labeled positives and unlabeled rows."""
     import sys
-    import warnings
     from contextlib import redirect_stdout
 
     from puarena.experiments.device import choose_device
@@ -87,96 +86,48 @@ def fit(
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
     marks = tables.read_marks(frame, data, label, positive, negative)
-    from puarena import catalog, plugins
-    from puarena.estimators.estimator import PUClassifier
-    from puarena.estimators.portfolio import summary
-    from puarena.estimators.scar import warning
-    from puarena.estimators.scoring import practical
-    from puarena.estimators.search import PUSearch
+    from puarena import plugins
+    from puarena.estimators.table_fit import fit_table
 
     for path in plugin or ():
         plugins.load(path)
-    if search > 1 and algorithm != "auto" and catalog.get(algorithm).fits:
-        raise UserError(
-            f"'{algorithm}' is fitted at once and has nothing to search; leave --search away"
-        )
-    if algorithm in catalog.names("classic"):
-        raise UserError(
-            f"a model of '{algorithm}' cannot be kept without pickle; use --algorithm auto (its trees are bagging PU), "
-            f"or PUClassifier('{algorithm}') in Python"
-        )
-    clf = PUClassifier(
-        algorithm,
-        prior=_prior(prior),
-        setting=setting,
-        selection=selection,
-        threshold=threshold,
-        steps=steps,
-        random_state=seed,
-        device=device,
-        verbose=int(manners.verbose),
-    )
     try:
-        with warnings.catch_warnings(record=True) as notes, redirect_stdout(sys.stderr):
-            warnings.simplefilter("always", UserWarning)
-            if search > 1:
-                race = PUSearch(clf, n_iter=search, criterion=selection, random_state=seed).fit(
-                    X, marks
-                )
-                clf = race.best_estimator_
-            else:
-                clf.fit(X, marks)
+        with redirect_stdout(sys.stderr):
+            fitted = fit_table(
+                X,
+                marks,
+                algorithm=algorithm,
+                prior=_prior(prior),
+                setting=setting,
+                selection=selection,
+                threshold=threshold,
+                steps=steps,
+                search=search,
+                random_state=seed,
+                device=device,
+                verbose=manners.verbose,
+            )
     except ValueError as error:
         raise UserError(tables.sentence(error)) from None
-    for text in dict.fromkeys(str(note.message) for note in notes if _ours(note)):
+    for text in fitted.notes:
         say(f"note: {text.replace('give prior=… if you know it', 'if you know it, give --prior')}")
-    if search > 1 and not as_json:
-        typer.echo(race.table())
     try:
-        clf.save(out)
+        fitted.model.save(out)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(
             f"the model was fitted and cannot be saved in '{out}' ({reason}); use another --out"
         ) from None
-    if words := warning(X, marks == 1, setting, clf.prior_):
-        say(f"warning: {words}")
-    if len(clf.report_) > 1 and not as_json:
-        typer.echo(
-            f"{summary(clf.report_)}\n(* is used. Higher is better: all were tried on rows that they had not seen)"
-        )
-    share = float((clf.decision_function(X) > 0)[marks == 0].mean())
-    low, high = clf.prior_interval_
-    how = (
-        f"estimated prior {clf.prior_:.3f} ({low:.3f} to {high:.3f})"
-        if high > low
-        else f"prior {clf.prior_:.3f}"
-    )
+    if fitted.bias_warning:
+        say(f"warning: {fitted.bias_warning}")
     if as_json:
-        counts = {
-            "labeled": int((marks == 1).sum()),
-            "unlabeled": int((marks == 0).sum()),
-            "features": X.shape[1],
-        }
-        chosen = {"algorithm": clf.algorithm_, "prior": clf.prior_, "prior_interval": [low, high]}
-        score = {"selection": selection, "score": clf.best_score_, "unlabeled_positive": share}
-        answer({"out": out} | counts | chosen | score)
+        answer({"out": out} | fitted.to_dict())
         return
-    kept = f"step {clf.best_step_:,} kept with " if hasattr(clf, "model_") else ""
-    where = "all rows" if labeling.get(setting).one_sample else "the unlabeled rows"
-    between = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
     typer.echo(
-        f"{clf.algorithm_}: {int((marks == 1).sum()):,} labeled and {int((marks == 0).sum()):,} unlabeled rows, "
-        f"{X.shape[1]} features, {how}; {kept}{practical(selection).title} {clf.best_score_:.4f}\n"
-        f"about {100 * clf.prior_:.0f}%{between} of {where} are positive; "
-        f"{100 * share:.1f}% of the unlabeled rows look positive\n"
+        f"{fitted.describe()}\n"
         f"model in {out}; next: puarena predict {out} TABLE --out scores.csv"
         + "".join(f" --plugin {path}" for path in plugin or ())
     )
-
-
-def _ours(note: Any) -> bool:
-    return str(note.category.__module__).startswith("puarena")
 
 
 def predict(

@@ -1,0 +1,172 @@
+"""Fit a model to a user's table in one call, and describe the result: the work of ``puarena fit``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from puarena import catalog
+from puarena.errors import UserError
+from puarena.estimators.estimator import PUClassifier
+from puarena.estimators.portfolio import summary
+from puarena.estimators.scar import warning as describe_bias
+from puarena.estimators.scoring import practical
+from puarena.estimators.search import PUSearch
+from puarena.pu import labeling
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """A model fitted to a table, and what a user should know about it."""
+
+    model: Any
+    search: PUSearch | None
+    selection: str
+    notes: list[str]  # warnings of this package while the model was fitted
+    bias_warning: str  # empty unless labels do not look given at random
+    labeled: int
+    unlabeled: int
+    features: int
+    unlabeled_positive: float  # share of the unlabeled rows that are predicted positive
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {
+            "labeled": self.labeled,
+            "unlabeled": self.unlabeled,
+            "features": self.features,
+            "algorithm": self.model.algorithm_,
+            "prior": self.model.prior_,
+            "prior_interval": list(self.model.prior_interval_),
+            "selection": self.selection,
+            "score": self.model.best_score_,
+            "unlabeled_positive": self.unlabeled_positive,
+        }
+
+    def describe(self) -> str:
+        """Return the result as text of a few lines."""
+        lines = []
+        if self.search is not None:
+            lines.append(self.search.table())
+        if len(self.model.report_) > 1:
+            lines.append(summary(self.model.report_))
+            lines.append("(* is used. Higher is better: all were tried on rows not used to fit them)")
+        lines += [self._describe_model(), self._describe_prior()]
+        return "\n".join(lines)
+
+    def _describe_model(self) -> str:
+        model = self.model
+        low, high = model.prior_interval_
+        prior = f"prior {model.prior_:.3f}"
+        if high > low:
+            prior = f"estimated prior {model.prior_:.3f} ({low:.3f} to {high:.3f})"
+        score = f"{practical(self.selection).title} {model.best_score_:.4f}"
+        if hasattr(model, "model_"):
+            score = f"step {model.best_step_:,} kept with {score}"
+        return (
+            f"{model.algorithm_}: {self.labeled:,} labeled and {self.unlabeled:,} unlabeled rows, "
+            f"{self.features} features, {prior}; {score}"
+        )
+
+    def _describe_prior(self) -> str:
+        model = self.model
+        low, high = model.prior_interval_
+        one_sample = labeling.get(model.setting).one_sample
+        rows = "all rows" if one_sample else "the unlabeled rows"
+        interval = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
+        return (
+            f"about {100 * model.prior_:.0f}%{interval} of {rows} are positive; "
+            f"{100 * self.unlabeled_positive:.1f}% of the unlabeled rows look positive"
+        )
+
+
+def fit_table(
+    X: Any,
+    y: npt.NDArray[np.int64],
+    *,
+    algorithm: str = "auto",
+    prior: float | str = "estimate",
+    setting: str = "one-sample",
+    selection: str = "pa",
+    threshold: str = "model",
+    steps: int = 2000,
+    search: int = 1,
+    random_state: int = 0,
+    device: str = "auto",
+    verbose: bool = False,
+) -> TableFit:
+    """Fit a model to a table; it can be saved by ``fitted.model.save(folder)``.
+
+    Parameters
+    ----------
+    X : data frame
+        The feature columns.
+    y : ndarray of shape (n_samples,)
+        1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
+    algorithm : str, default="auto"
+        ``"auto"`` or the name of an algorithm that is trained by steps.
+    prior, setting, selection, threshold, random_state, device : optional
+        As in :class:`PUClassifier`.
+    steps : int, default=2000
+        Training steps of a named algorithm, and of the configurations of a search.
+    search : int, default=1
+        Configurations of a network to try; 1: no search.
+    verbose : bool, default=False
+        Whether to print progress.
+
+    Returns
+    -------
+    TableFit
+        The fitted model and what to say about it.
+    """
+    if algorithm in catalog.names("classic"):
+        if search > 1:
+            raise UserError(
+                f"'{algorithm}' is fitted at once and has nothing to search; omit --search",
+                "conflict",
+            )
+        raise UserError(
+            f"a model of '{algorithm}' cannot be saved without pickle; use --algorithm auto (its "
+            f"trees are bagging PU), or PUClassifier('{algorithm}') in Python",
+            "not-supported",
+        )
+    model = PUClassifier(
+        algorithm,
+        prior=prior,
+        setting=setting,
+        selection=selection,
+        threshold=threshold,
+        steps=steps,
+        random_state=random_state,
+        device=device,
+        verbose=int(verbose),
+    )
+    race = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        if search > 1:
+            race = PUSearch(model, n_iter=search, criterion=selection, random_state=random_state)
+            model = race.fit(X, y).best_estimator_
+        else:
+            model.fit(X, y)
+    return TableFit(
+        model=model,
+        search=race,
+        selection=selection,
+        notes=_list_notes(caught),
+        bias_warning=describe_bias(X, y == 1, setting, model.prior_),
+        labeled=int((y == 1).sum()),
+        unlabeled=int((y == 0).sum()),
+        features=X.shape[1],
+        unlabeled_positive=float((model.decision_function(X) > 0)[y == 0].mean()),
+    )
+
+
+def _list_notes(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Return the texts of this package's own warnings, each once."""
+    own = [item for item in caught if item.category.__module__.startswith("puarena")]
+    return list(dict.fromkeys(str(item.message) for item in own))
