@@ -1,4 +1,4 @@
-"""Fit a model to a user's table in one call, and describe the result: the work of ``puarena fit``."""
+"""Fit a model to a user's table in one call and describe it: the work of ``puarena fit``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TableFit:
             lines.append(self.search.table())
         if len(self.model.report_) > 1:
             lines.append(summary(self.model.report_))
-            lines.append("(* is used. Higher is better: all were tried on rows not used to fit them)")
+            lines.append("(* is used. Higher is better; measured on rows not used to fit them)")
         lines += [self._describe_model(), self._describe_prior()]
         return "\n".join(lines)
 
