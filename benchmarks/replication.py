@@ -47,7 +47,7 @@ def source(profile: str) -> str:
 def selection(profile: str) -> DataFrame:
     """What each criterion chose for every method that competes."""
     chosen = select(source(profile))
-    return chosen[~chosen["frame"] & ~chosen["supervised"]]
+    return chosen[~chosen["baseline"] & ~chosen["supervised"]]
 
 
 def effects(profile: str) -> None:

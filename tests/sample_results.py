@@ -33,7 +33,7 @@ def facts(algorithm: str) -> dict[str, Any]:
         "base": algorithm,
         "calibrated": False,
         "variant": "",
-        "frame": False,
+        "baseline": False,
         "supervised": False,
     }
     entry = catalog.entries().get(algorithm)

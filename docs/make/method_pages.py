@@ -24,7 +24,7 @@ GROUPS = {
     "The paper's seventeen": "Compared in the paper; `--algorithms all` runs them with their calibrated forms.",
     "Beyond the paper": "Run when they are named, or with `--algorithms all-known`.",
     "Classics": "Fitted at once instead of trained by steps; also scikit-learn estimators in `puarena.classics`.",
-    "Frames": "No methods: what one gets with true labels or propensities, or naively. They frame every table.",
+    "Reference baselines": "What one gets with true labels or propensities, or naively; they do not compete.",
 }
 
 
@@ -39,8 +39,8 @@ def plain_entries() -> list[Entry]:
 
 def group_of(entry: Entry) -> str:
     """Under which heading a method stands."""
-    paper, beyond, classic, frame = GROUPS
-    return frame if entry.frame else classic if entry.fits else paper if entry.in_paper else beyond
+    paper, beyond, classic, baseline = GROUPS
+    return baseline if entry.baseline else classic if entry.fits else paper if entry.in_paper else beyond
 
 
 def groups() -> dict[str, list[Entry]]:
@@ -108,8 +108,8 @@ def index() -> str:
         ]
         for entry in entries:
             calibrated = f"`{entry.calibrated_form}`" if entry.calibrated_form else ""
-            assumed = "" if entry.frame else entry.setting
-            prior = "" if entry.frame else "yes" if entry.needs_prior else "no"
+            assumed = "" if entry.baseline else entry.setting
+            prior = "" if entry.baseline else "yes" if entry.needs_prior else "no"
             lines.append(
                 f"| [{entry.title}]({entry.name}.md) | `{entry.name}` | {assumed} | {prior} | {calibrated} |"
             )
@@ -138,8 +138,8 @@ def _paper(entry: Entry) -> str:
 
 def _facts(entry: Entry) -> str:
     facts = {"assumes": assumptions(entry).removeprefix("Assumes ")}
-    if entry.frame:
-        facts["assumes"] = "a frame of the tables, not a method"
+    if entry.baseline:
+        facts["assumes"] = "a reference baseline of the tables, which does not compete"
     forms = ", ".join(f"`{form.name}`" for form in forms_of(entry))
     facts |= {
         "other forms": forms,
@@ -147,7 +147,7 @@ def _facts(entry: Entry) -> str:
     }
     facts["asks of the engine"] = ", ".join(entry.engine_needs)
     facts["its authors' optimizer"] = (
-        "" if entry.fits or entry.frame else entry.authors_optimizer or "not known"
+        "" if entry.fits or entry.baseline else entry.authors_optimizer or "not known"
     )
     lines = [f"| {key} | {_cell(value)} |" for key, value in facts.items() if value]
     return "\n".join([f"| name | `{entry.name}` |", "| --- | --- |", *lines])
@@ -217,7 +217,7 @@ def _measured(entry: Entry) -> str:
             f"| {problem_words(part)} | `{row.algorithm}` | {' | '.join(cells)} |"
             for part, row, cells in rows
         ]
-        names = dict.fromkeys(row.algorithm for _, row, _ in rows if not row.frame)
+        names = dict.fromkeys(row.algorithm for _, row, _ in rows if not row.baseline)
         ranks = "; ".join(
             f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name)
         )
@@ -251,7 +251,7 @@ def _use(entry: Entry) -> str:
     ]
     run = f"puarena run demo --algorithms {','.join(names)} --out results"
     parts = [f"```sh\npuarena explain {entry.name}\n{run}\npuarena report results\n```"]
-    if not entry.frame:
+    if not entry.baseline:
         parts.append(
             f'```python\nfrom puarena import PUClassifier\n\nclf = PUClassifier("{entry.name}").fit(X, labeled)\n```'
         )

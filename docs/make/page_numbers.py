@@ -41,11 +41,11 @@ def standings() -> str:
 
 
 def best() -> str:
-    """The best methods with a known prior, without one, and the frames, as a list."""
+    """The best methods with a known prior, without one, and the reference baselines, as a list."""
     found = _suite()
     items = found.standings().items
     free = [item for item in items if not catalog.get(item.algorithm).needs_prior]
-    frames = {
+    baselines = {
         name: [
             row.cells[0].mean for part in found.tables for row in part.rows if row.algorithm == name
         ]
@@ -59,8 +59,8 @@ def best() -> str:
         f"**The prior is known:** {_listed(items[:5])}.",
         f"**The prior is not known:** {_listed(free[:3])} need none.",
         f"**For comparison:** trained with all true labels (`pn-oracle`) "
-        f"{shown(sum(frames['pn-oracle']) / len(frames['pn-oracle']))}, unlabeled taken for negative (`pn-naive`) "
-        f"{shown(sum(frames['pn-naive']) / len(frames['pn-naive']))}.",
+        f"{shown(sum(baselines['pn-oracle']) / len(baselines['pn-oracle']))}, unlabeled taken for negative (`pn-naive`) "
+        f"{shown(sum(baselines['pn-naive']) / len(baselines['pn-naive']))}.",
     ]
     return "\n".join(part for line in lines for part in _wrapped(f"- {line}", indent="  "))
 

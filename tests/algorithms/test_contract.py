@@ -74,7 +74,7 @@ def test_the_smallest_algorithm_keeps_the_contract(promise, register):
 
 
 def test_a_frame_may_see_labels(register):
-    frame = type("Frame", (next(iter(DEFECTS["ignores hidden labels"])),), {"frame": True})
+    baseline = type("Baseline", (next(iter(DEFECTS["ignores hidden labels"])),), {"baseline": True})
     contract.CHECKS["ignores hidden labels"](register(frame), CONFIG)
 
 

@@ -228,7 +228,7 @@ def test_the_readmes_tables_of_methods_are_true():
     for names, cells in ROW.findall(section):
         _, assumes, prior, calibrated = (cell.strip(" `") for cell in cells.split("|"))
         for entry in (plain[name] for name in re.findall(r"`(.+?)`", names)):
-            if not entry.frame:
+            if not entry.baseline:
                 said = (assumes, prior == "yes", calibrated)
                 assert said == (entry.setting, entry.needs_prior, entry.calibrated_form), entry.name
 

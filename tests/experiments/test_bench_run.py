@@ -87,7 +87,7 @@ def test_rows_of_the_store(tmp_path):
     facts = frame.drop_duplicates("algorithm").set_index("algorithm")
     assert facts["base"].to_dict() == {"upu": "upu", "upu-c": "upu", "pn-naive": "pn-naive"}
     assert facts["calibrated"].to_dict() == {"upu": False, "upu-c": True, "pn-naive": False}
-    assert facts["frame"].to_dict() == {"upu": False, "upu-c": False, "pn-naive": True}
+    assert facts["baseline"].to_dict() == {"upu": False, "upu-c": False, "pn-naive": True}
     for name, value in {
         "profile": "definition",
         "variant": "",

@@ -26,7 +26,7 @@ def test_every_algorithm_of_the_paper_has_a_released_variant():
     plain = [
         n
         for n in algorithms.names("puarena")
-        if algorithms.get(n).in_paper and not algorithms.get(n).frame
+        if algorithms.get(n).in_paper and not algorithms.get(n).baseline
     ]
     assert len(plain) == 23
     released = {name for name in algorithms.names("released") if algorithms.get(name).in_paper}

@@ -70,7 +70,7 @@ def cheat() -> pd.DataFrame:
         parts.append(
             records({"pn-oracle": 0.95, "pn-naive": 0.5, "all-positive": 0.4}, dataset=f"d{i}")
         )
-        parts[-1].loc[parts[-1]["algorithm"] == "all-positive", "frame"] = True
+        parts[-1].loc[parts[-1]["algorithm"] == "all-positive", "baseline"] = True
     source = pd.concat(parts).assign(status="ok", device="cpu", version="0", torch="2", seconds=1.0)
     return source.assign(run=source["dataset"] + source["algorithm"] + source["split"].astype(str))
 
@@ -81,7 +81,7 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
     order = ["pn-oracle", "cheat", "upu", "nnpu", "vpu", "pn-naive", "all-positive"]
     assert [row.label for row in first.rows] == order
     assert [row.label for row in first.rows if row.cells[0].best] == ["nnpu"]
-    assert [row.kind for row in first.rows] == ["frame", "frame", "", "", "", "frame", "frame"]
+    assert [row.kind for row in first.rows] == ["baseline", "baseline", "", "", "", "baseline", "baseline"]
     assert (
         "(pn-oracle, cheat, trained with true labels or propensities, not competing)"
         in first.caption()

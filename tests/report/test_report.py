@@ -44,7 +44,7 @@ def test_layout() -> None:
         for metric in ("accuracy", "auc", "f1")
         for criterion in ("pa", "pauc", "oa")
     ]
-    assert [row.label for row in found.rows if row.frame] == ["pn-oracle", "pn-naive"]
+    assert [row.label for row in found.rows if row.baseline] == ["pn-oracle", "pn-naive"]
     assert [row.label for row in found.rows if row.calibrated] == ["nnpu-c"]
     assert found.title == "d, case 1, one-sample (OS), 30% positive rate, class prior 0.5"
 

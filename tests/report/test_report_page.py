@@ -130,7 +130,7 @@ def test_table_of_the_page(tmp_path: Path) -> None:
     assert text.count('<td class="best">90.00 ± 0.47</td>') == 4  # two tied methods, two columns
     assert 'class="best">95.00' not in text
     assert sum(attributes.get("class") == "calibrated" for _, attributes in page.tags) == 1
-    assert sum(attributes.get("class") == "frame" for _, attributes in page.tags) == 2
+    assert sum(attributes.get("class") == "baseline" for _, attributes in page.tags) == 2
     assert "PA released" in page.text
     words = " ".join(page.text.split())
     assert "pn-oracle is trained with true labels" in words
@@ -146,7 +146,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     )
     data = json.loads(Page(tmp_path / "page.html").scripts[0])
     assert [method["label"] for method in data["methods"]] == ["upu", "nnpu-c", "pn-oracle"]
-    assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "frame"]
+    assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "baseline"]
     assert data["problems"][0]["prior"] is None
     cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
     assert cells[0][0][0] == [
@@ -223,7 +223,7 @@ def test_page_and_stats_say_the_same(tmp_path: Path) -> None:
     assert "1 dataset is too few to draw again" in data["notes"][single["note"]]
     for name in (
         "calibrated",
-        "frame",
+        "baseline",
         "tied: cannot be told apart",
         "Page written on",
         "whole datasets",

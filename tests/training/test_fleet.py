@@ -206,7 +206,7 @@ def test_true_labels_reach_declared_frames_alone():
         stepper = Stepper(f, f.algorithm.phases[0], 0, 10)
         stepper.fill(0, 10)
         assert (stepper._take().label_u is None) != get(name).cls.supervised
-        assert not get(name).supervised or get(name).frame
+        assert not get(name).supervised or get(name).baseline
 
 
 class _TwoStage(Algorithm):

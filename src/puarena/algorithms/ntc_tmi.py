@@ -34,7 +34,7 @@ class NTC(Algorithm):
     differs = "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
-        """Return the risk of telling labeled from unlabeled, as the naive frame has it."""
+        """Return the risk of telling labeled from unlabeled, as the naive baseline does."""
         return torch.lerp(logistic(f_u, -1).mean(-1), logistic(f_p, +1).mean(-1), self.rate)
 
     def threshold(self, passes: Passes) -> Tensor:

@@ -1,4 +1,4 @@
-"""The two frames of every table: what full supervision gives, and what ignoring the problem gives."""
+"""The two reference baselines of every table: what full supervision gives, and what ignoring the problem gives."""
 
 from torch import Tensor
 
@@ -10,8 +10,8 @@ class PNOracle(Algorithm):
     """Supervised learning with the true labels of U: ``prior mean_+ l+ + (1-prior) mean_- l-`` over P and U."""
 
     name, title = "pn-oracle", "PN (oracle)"
-    paper = "supervised upper frame: trained with true labels, not a PU method"
-    supervised = frame = True
+    paper = "supervised upper baseline: trained with true labels, not a PU method"
+    supervised = baseline = True
     differs = "Not part of the published code."
 
     def supervised_risk(self, f_p: Tensor, f_u: Tensor, label_u: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ class PNOracle(Algorithm):
     def loss(self, batch: Batch) -> Tensor:
         """Return the supervised risk of a step."""
         if batch.label_u is None:
-            raise RuntimeError("the engine hands true labels to the oracle frame only, and did not")
+            raise RuntimeError("the engine hands true labels to the oracle baseline only, and did not")
         return self.supervised_risk(*batch.split(self.f(batch.x)), batch.label_u)
 
 
@@ -34,8 +34,8 @@ class PNNaive(Algorithm):
     """Unlabeled taken as negative: the plain empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``."""
 
     name, title = "pn-naive", "PN (naive)"
-    paper = "lower frame: every unlabeled point counts as a negative"
-    needs_prior, frame = False, True
+    paper = "lower baseline: every unlabeled point counts as a negative"
+    needs_prior, baseline = False, True
     differs = "Not part of the published code."
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:

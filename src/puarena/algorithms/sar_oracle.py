@@ -1,4 +1,4 @@
-"""The frame of tables where labels are not given at random: what one gets with the true propensities."""
+"""The reference baseline of tables where labels are not given at random: what one gets with the true propensities."""
 
 import torch
 from torch import Tensor
@@ -16,8 +16,8 @@ class SarOracle(Algorithm):
     """
 
     name, title, in_paper = "sar-oracle", "SAR (oracle)", False
-    paper = "upper frame where labels are biased: trained with true propensities, not a PU method"
-    frame = knows_propensity = True
+    paper = "upper baseline where labels are biased: trained with true propensities, not a PU method"
+    baseline = knows_propensity = True
     differs = "Not part of the published code."
 
     def risk(self, f_p: Tensor, f_u: Tensor, e_p: Tensor) -> Tensor:
@@ -34,6 +34,6 @@ class SarOracle(Algorithm):
         """Return the risk of a step."""
         if batch.propensity_p is None:
             raise RuntimeError(
-                "the engine hands true propensities to this frame where the data have them, and has none"
+                "the engine hands true propensities to this baseline where the data have them, and has none"
             )
         return self.risk(*batch.split(self.f(batch.x)), batch.propensity_p)

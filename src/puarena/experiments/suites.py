@@ -10,7 +10,7 @@ from puarena.errors import UserError, unknown_name
 from puarena.experiments.problems import ProblemSpec
 from puarena.experiments.spec import Spec
 
-FRAMES = ("pn-oracle", "pn-naive")  # the upper and the lower frame of every table
+BASELINES = ("pn-oracle", "pn-naive")  # the upper and the lower reference baseline of every table
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 TABULAR = (ProblemSpec(dataset="letter", cases=(1, 2)), ProblemSpec(dataset="usps", cases=(1, 2)))
 TABLES = ("spambase", "mushroom", "magic", "adult", "connect-4", "fashion-mnist")
@@ -90,7 +90,7 @@ _SUITES = [
                 for name in ("usps", "cifar10", "imagenette")
             ),
         ],
-        algorithms=("upu", "upu-c", "nnpu", "nnpu-c", "nnpu-ga", "nnpu-ga-c", *FRAMES),
+        algorithms=("upu", "upu-c", "nnpu", "nnpu-c", "nnpu-ga", "nnpu-ga-c", *BASELINES),
     ),
     Spec(
         name="bias-demo",
@@ -98,7 +98,7 @@ _SUITES = [
         description="Some methods on scikit-learn's digits, one-sample, 20% labeled, where labels prefer some "
         "positives; minutes on two cores. Training is short, as in the demo.",
         problems=[ProblemSpec(dataset="digits", rates=(0.2,), labeling=(*BIASED, "property"))],
-        algorithms=(*FRAMES, "nnpu-c", "vpu-c", "pusb-c", "lbe", "pue", *FOR_BIAS),
+        algorithms=(*BASELINES, "nnpu-c", "vpu-c", "pusb-c", "lbe", "pue", *FOR_BIAS),
         splits=2,
         configs=1,
         steps=800,
@@ -138,7 +138,7 @@ _SUITES = [
                 unlabeled=50_000,
             )
         ],
-        algorithms=("nnpu", "vpu", "dist-pu", "pulda", "self-pu", "tedn", *FRAMES),
+        algorithms=("nnpu", "vpu", "dist-pu", "pulda", "self-pu", "tedn", *BASELINES),
         configs=1,
         optimizer="authors",
     ),

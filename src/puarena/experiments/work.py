@@ -49,7 +49,7 @@ CHOICES = (
     "seed",
 )
 BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
-FACTS = ("base", "calibrated", "variant", "frame", "supervised")  # of its method
+FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
 Training: TypeAlias = Generator[int, None, pd.DataFrame]  # the same, and returns rows of the store

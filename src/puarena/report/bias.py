@@ -39,8 +39,8 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
         way=[labeling.way(text) for text in frame["labeling"]],
     ).dropna(subset=["value"])
     lower = frame[
-        frame["frame"] & ~frame["supervised"]
-    ]  # the naive method: the frame that no true label is shown to
+        frame["baseline"] & ~frame["supervised"]
+    ]  # the naive baseline, which sees no true label
     if lower["method"].nunique() != 1 or not curves.biased:
         raise UserError(
             "a verdict on biased labels needs results where labels are biased, and one naive method (pn-naive) to "

@@ -17,7 +17,7 @@ class Method:
     base: str
     calibrated: bool
     variant: str
-    frame: bool
+    baseline: bool
     supervised: bool
     profile: str
     prior_source: str
@@ -40,8 +40,8 @@ class Method:
 
     @property
     def kind(self) -> str:
-        """How a row looks: one that frames the table, a calibrated form, or a usual one."""
-        return "frame" if self.frame or self.supervised else "calibrated" if self.calibrated else ""
+        """How a row looks: a reference baseline, a calibrated form, or a usual one."""
+        return "baseline" if self.baseline or self.supervised else "calibrated" if self.calibrated else ""
 
 
 METHOD = tuple(field.name for field in fields(Method))
@@ -49,14 +49,14 @@ METHOD = tuple(field.name for field in fields(Method))
 
 def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> list[Method]:
     """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the paper's order
-    with what it does not know after it, then the other frames."""
+    with what it does not know after it, then the other reference baselines."""
     if order is not None:
         return sorted(
             methods, key=lambda method: (list(order).index(method.algorithm), method.label)
         )
 
     def key(method: Method) -> tuple[Any, ...]:
-        section = 0 if method.supervised else 2 if method.frame else 1
+        section = 0 if method.supervised else 2 if method.baseline else 1
         return (
             section,
             place(method.base),

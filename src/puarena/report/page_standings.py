@@ -79,7 +79,7 @@ def views(
 
 
 def _everyone(frame: DataFrame, metric: str, criterion: str) -> DataFrame:
-    """Means of all methods, also of those that frame the table, a line per problem."""
+    """Means of all methods, also of the reference baselines, a line per problem."""
     record = METRICS[metric]
     chosen = frame[frame["criterion"] == criterion]
     values = chosen.assign(score=record.factor * chosen[record.column].astype(float))

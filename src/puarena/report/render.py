@@ -99,14 +99,14 @@ def _grid(table: Table, columns: list[int], tight: bool, star: str) -> object:
             )
             for i in columns
         ]
-        style = {"frame": "dim", "calibrated": "italic"}.get(row.kind, "")
+        style = {"baseline": "dim", "calibrated": "italic"}.get(row.kind, "")
         grid.add_row(Text(row.label), *cells, style=style, end_section=_ends(row, following))
     return grid
 
 
 def _ends(row: Row, following: Row | None) -> bool:
-    """Is there a line below this row, between a frame and the algorithms?"""
-    return following is not None and (row.kind == "frame") != (following.kind == "frame")
+    """Is there a line below this row, between a reference baseline and the methods?"""
+    return following is not None and (row.kind == "baseline") != (following.kind == "baseline")
 
 
 # Markdown

@@ -33,7 +33,7 @@ COLUMNS: dict[str, str] = {
     "base": "VARCHAR",  # the plain method
     "calibrated": "BOOLEAN",
     "variant": "VARCHAR",
-    "frame": "BOOLEAN",  # not a method but a frame of the tables
+    "baseline": "BOOLEAN",  # a reference baseline, which does not compete
     "supervised": "BOOLEAN",  # is handed true labels, and does not compete
     # the run
     "profile": "VARCHAR",

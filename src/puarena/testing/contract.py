@@ -135,7 +135,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     with training.own_stream(some.device):
         for _ in some.segments():
             shortfall = _shortfall(
-                some.log.curves(), len(lrs), ranking=entry.frame or entry.cls.rough
+                some.log.curves(), len(lrs), ranking=entry.baseline or entry.cls.rough
             )
             if shortfall is None:  # the rest of the training would show nothing more
                 return
@@ -232,9 +232,9 @@ def takes_any_batch_size(name: str, config: FleetConfig = CONFIG) -> None:
 
 
 def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
-    """Other hidden labels, drawn by lot, change nothing but what is measured with them; only a frame may see them."""
+    """Other hidden labels, drawn by lot, change nothing but what is measured with them; only a baseline may see them."""
     entry = algorithms.get(name)
-    if entry.supervised and entry.frame:
+    if entry.supervised and entry.baseline:
         return
     if entry.supervised:
         what = (
@@ -244,7 +244,7 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
         )
         raise ContractError(
             f"it is handed the true {what} = True), so it cannot compete with methods that do without; learn without "
-            "them, or declare it a frame of the tables (frame = True)"
+            "them, or declare it a reference baseline (baseline = True)"
         )
     x, rows = _rows(name)
     hidden, rng = rows[0].hidden, np.random.default_rng(1)

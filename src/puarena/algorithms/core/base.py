@@ -145,7 +145,7 @@ class Batch:
 
     ``draw`` are this step's random draws, ``at`` its scheduled numbers (0-dim tensors). ``strong`` is the strong view
     of the same points, for algorithms that ask for one (``strong_view``); ``label_u`` exists only for the fully
-    supervised frame, ``propensity_p`` only for the frame that knows true propensities.
+    supervised baseline, ``propensity_p`` only for the baseline that knows true propensities.
     """
 
     x: Tensor
@@ -203,11 +203,10 @@ class Algorithm(nn.Module):
         "mean"  # what calibration changes: the "mean" over U, or the "prior" it is told
     )
     forms_mix: ClassVar[bool] = True  # plain and calibrated runs can be rows of one fleet
-    supervised: ClassVar[bool] = False  # is handed true labels: only the oracle frame
-    knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a frame
-    frame: ClassVar[bool] = (
-        False  # not a method but a frame of the tables: what one gets with true labels, or naively
-    )
+    supervised: ClassVar[bool] = False  # is handed true labels: only the oracle baseline
+    knows_propensity: ClassVar[bool] = False  # is handed true propensities of P: only a baseline
+    # a reference baseline of the tables: what true labels give, or ignoring the problem
+    baseline: ClassVar[bool] = False
     rough: ClassVar[bool] = (
         False  # its zero is found by a rule of thumb: only its ranking is promised
     )

@@ -17,7 +17,7 @@ FACTS = (
     "calibrated",
     "calibrated_form",
     "calibration_is",
-    "frame",
+    "baseline",
     "supervised",
     "in_paper",
     "engine_needs",

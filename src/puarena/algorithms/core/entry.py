@@ -35,7 +35,7 @@ class Entry:
         "mean"  # what calibration changes: the "mean" over U, or the "prior" the method is told
     )
     needs_prior: bool = True
-    frame: bool = False  # not a method: what one gets with true labels, or naively
+    baseline: bool = False  # a reference baseline, not a competing method
     supervised: bool = (
         False  # is handed what nobody has in practice: true labels, or true propensities
     )
@@ -158,7 +158,7 @@ def entries_of(cls: type[Algorithm], origin: str) -> list[AlgorithmEntry]:
         "objective": inspect.cleandoc(cls.__doc__ or ""),
         "variant": cls.variant,
         "needs_prior": cls.needs_prior,
-        "frame": cls.frame,
+        "baseline": cls.baseline,
         "supervised": cls.supervised or cls.knows_propensity,
         "calibration_is": cls.calibration_is,
         "differs": cls.differs,

@@ -13,7 +13,7 @@ class Bias(base.Figure):
     name = "bias"
     title = "When labels are not given at random"
     words = (
-        "The mean over all methods but the frames, of the models that each criterion chooses, against how strongly "
+        "The mean over all methods but the reference baselines, of the models that each criterion chooses, against how strongly "
         "labeling prefers some positives (0: all alike). Where PA's line falls below the oracle's, it chooses "
         "badly because it takes the labeled positives for typical ones; PA-IPW, which knows every positive's chance of "
         "a label, shows what that costs."
@@ -28,7 +28,7 @@ class Bias(base.Figure):
 
         record = METRICS[metric]
         frame = evidence.selection
-        frame = frame[~(frame["frame"] | frame["supervised"])]
+        frame = frame[~(frame["baseline"] | frame["supervised"])]
         ways = {text: labeling.strength(text) for text in dict.fromkeys(frame["labeling"])}
         names = {text: labeling.way(text) for text in ways}
         frame = frame.assign(

@@ -29,7 +29,7 @@ class PerformanceProfile(base.Figure):
         from puarena.report.statistics.scores import scores_of
 
         selection = evidence.selection[evidence.selection["criterion"] == criterion]
-        chosen = base.comparable(selection[~(selection["frame"] | selection["supervised"])])
+        chosen = base.comparable(selection[~(selection["baseline"] | selection["supervised"])])
         splits = scores_of(chosen, metric, criterion).splits.dropna()
         order = [
             name for name in base.board_order(evidence, metric, criterion) if name in splits.columns

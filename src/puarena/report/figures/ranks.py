@@ -14,7 +14,7 @@ class Ranks(base.Figure):
     words = (
         "Methods are ranked on each problem, and the ranks averaged; lines are 95% intervals from drawing these again. "
         "A vertical bar joins methods whose mean ranks are closer than the Nemenyi critical difference: for these the "
-        "results do not show which is better. Methods that frame the table do not compete. Splits of one problem share "
+        "results do not show which is better. Reference baselines do not compete. Splits of one problem share "
         "data, so where ranks are over splits the bars are too short."
     )
     order = 20
@@ -27,7 +27,7 @@ class Ranks(base.Figure):
         from puarena.report.statistics import LEAST_BLOCKS, mean_ranks, nemenyi
 
         selection, higher = evidence.selection, METRICS[metric].higher
-        apart = selection["frame"] | selection["supervised"]
+        apart = selection["baseline"] | selection["supervised"]
         competing = base.comparable(selection[(selection["criterion"] == criterion) & ~apart])
         few = competing["problem"].nunique() < LEAST_BLOCKS
         block = ["problem", "split"] if few else ["problem"]

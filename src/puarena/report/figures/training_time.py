@@ -9,14 +9,14 @@ from puarena.report.figures import base
 
 
 class TrainingTime(base.Figure):
-    """Methods that none beats in both, and the frames, have their names."""
+    """Methods that none beats in both, and the reference baselines, have their names."""
 
     name = "time"
     title = "Accuracy against training time"
     words = (
         "The mean over the problems against the time of one training run. No method below and to the right of the "
         "dashed line is both faster and better than those on it. Runs are trained side by side and share the time. "
-        "Vertical lines are 95% intervals over the splits; the frames are not on the dashed line."
+        "Vertical lines are 95% intervals over the splits; the reference baselines are not on the dashed line."
     )
     order = 40
 
@@ -27,7 +27,7 @@ class TrainingTime(base.Figure):
         selection, sign = evidence.selection, METRICS[metric].sign
         chosen = base.comparable(selection[selection["criterion"] == criterion])
         value = base.with_intervals(
-            base.split_values(chosen, metric), ["method", "frame", "supervised"]
+            base.split_values(chosen, metric), ["method", "baseline", "supervised"]
         )
         seconds = evidence.seconds[evidence.seconds["problem"].isin(chosen["problem"])]
         frame = value.merge(
@@ -36,7 +36,7 @@ class TrainingTime(base.Figure):
         frame = frame[frame["seconds"] > 0].sort_values("seconds", kind="stable")
         if len(frame) < 2:
             raise base.TooFewError("needs two methods with a recorded training time")
-        competing = frame[~frame["supervised"] & ~frame["frame"]]
+        competing = frame[~frame["supervised"] & ~frame["baseline"]]
         best = competing.assign(good=sign * competing["value"]).sort_values(
             ["seconds", "good"], ascending=[True, False]
         )
@@ -71,7 +71,7 @@ class TrainingTime(base.Figure):
             .mark_line(interpolate="step-after", color=base.GREEN, strokeDash=[4, 3])
             .encode(x, y)
         )
-        named = frame[frame["method"].isin(front["method"]) | frame["frame"]]
+        named = frame[frame["method"].isin(front["method"]) | frame["baseline"]]
         text = (
             alt.Chart(named)
             .mark_text(align="left", dx=8, dy=-8, fontSize=11)

@@ -27,7 +27,7 @@ class Wins(base.Figure):
         from puarena.report.statistics.pairs import tallies
 
         selection = evidence.selection[evidence.selection["criterion"] == criterion]
-        apart = selection["frame"] | selection["supervised"]
+        apart = selection["baseline"] | selection["supervised"]
         order = [
             name
             for name in base.board_order(evidence, metric, criterion)

@@ -42,7 +42,7 @@ class Scores:
     splits: (
         DataFrame  # of what competes: a line per problem and split, NaN where there is no result
     )
-    frames: DataFrame  # of what frames the table: a line per problem, the columns ``naive`` and ``oracle``
+    baselines: DataFrame  # of reference baselines: a line per problem, the columns ``naive`` and ``oracle``
     datasets: dict[str, str]  # of every problem
 
     def over(self, blocks: str) -> DataFrame:
@@ -59,7 +59,7 @@ def scores(
 ) -> DataFrame:
     """Test results as shown: a line per block, a column per algorithm, NaN where there is none.
 
-    Methods that frame the table, among them those that see the true labels, do not compete.
+    Reference baselines, among them those that see the true labels, do not compete.
     """
     curves = opened(source)
     (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
@@ -70,11 +70,11 @@ def scores(
 
 
 def _competing(selection: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
-    """The rows of these algorithms, and of those that frame the table."""
+    """The rows of these algorithms, and of the reference baselines."""
     if algorithms is None:
         return selection
     wanted = only(selection, algorithms).index
-    return selection[selection.index.isin(wanted) | selection["frame"] | selection["supervised"]]
+    return selection[selection.index.isin(wanted) | selection["baseline"] | selection["supervised"]]
 
 
 def scores_of(selection: DataFrame, metric: str, criterion: str) -> Scores:
@@ -82,14 +82,14 @@ def scores_of(selection: DataFrame, metric: str, criterion: str) -> Scores:
     record = METRICS[metric]
     frame = selection[selection["criterion"] == criterion]
     frame = frame.assign(score=record.factor * frame[record.column].astype(float))
-    apart = frame["frame"] | frame["supervised"]
+    apart = frame["baseline"] | frame["supervised"]
     splits = frame[~apart].groupby(["problem", "split", "method"])["score"].mean().unstack("method")
     kind = frame["supervised"].map({True: "oracle", False: "naive"})
-    frames = (
+    baselines = (
         frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean().unstack("kind")
     )
-    frames = frames.reindex(index=splits.index.unique(0), columns=["naive", "oracle"])
-    return Scores(splits, frames, dict(zip(frame["problem"], frame["dataset"], strict=True)))
+    baselines = baselines.reindex(index=splits.index.unique(0), columns=["naive", "oracle"])
+    return Scores(splits, baselines, dict(zip(frame["problem"], frame["dataset"], strict=True)))
 
 
 def _complete(scores: DataFrame) -> tuple[DataFrame, list[str]]:
@@ -169,7 +169,7 @@ def _one(
     means, errors = means_and_errors(
         splits, None if record.high is None else record.factor * record.high, higher
     )
-    frames = record.sign * given.frames.reindex(means.index)
+    baselines = record.sign * given.baselines.reindex(means.index)
     better = Intervals((), 0, note=f"No improvability: {record.inline} has no best possible value.")
     if errors is not None:
         better = intervals_over_problems(
@@ -196,7 +196,7 @@ def _one(
         differences=differences(splits, against, seed, higher),
         standings=placed,
         elo=elo(splits, given.datasets, reference or ELO_REFERENCE, higher, seed, again),
-        gap_closed=gaps_closed(record.sign * means, frames["naive"], frames["oracle"], again),
+        gap_closed=gaps_closed(record.sign * means, baselines["naive"], baselines["oracle"], again),
         improvability=better,
         iqm=quartile_means(splits, seed),
         profile=profiles(splits, seed),

@@ -142,7 +142,7 @@ function sortBy(column) {
 
 /** A value as it is printed: what reads the same is the same, as in the tables. */
 const printed = (column, line) => (column.printed || column.value)(line);
-const competes = (line) => line.method.kind !== "frame";
+const competes = (line) => line.method.kind !== "baseline";
 const bestOf = (list, column) => (column.low ? Math.min : Math.max)(...list.filter(competes).map((line) => printed(column, line)).filter((x) => x !== null));
 
 /** Where a value stands on the axis of the means, in percent of its width. */
@@ -185,7 +185,7 @@ function cellOf(column, line, bests, axis, best) {
 
 function nameCell({ method, chance }) {
   const button = el("button", { type: "button", class: "link", title: method.label }, method.label);
-  const chip = method.kind === "frame" ? el("span", { class: "chip frame" }, method.supervised ? "sees the truth" : "frame")
+  const chip = method.kind === "baseline" ? el("span", { class: "chip baseline" }, method.supervised ? "sees the truth" : "baseline")
     : method.calibrated ? el("span", { class: "chip" }, "calibrated") : null;
   const poor = chance ? el("span", { class: "chip chance", title: "no better than always the same answer" }, "chance level") : null;
   return el("th", { scope: "row", class: "name" }, button, chip, poor);
