@@ -73,9 +73,9 @@ def test_the_smallest_algorithm_keeps_the_contract(promise, register):
     contract.CHECKS[promise](register(Sound), CONFIG)
 
 
-def test_a_frame_may_see_labels(register):
+def test_a_baseline_may_see_labels(register):
     baseline = type("Baseline", (next(iter(DEFECTS["ignores hidden labels"])),), {"baseline": True})
-    contract.CHECKS["ignores hidden labels"](register(frame), CONFIG)
+    contract.CHECKS["ignores hidden labels"](register(baseline), CONFIG)
 
 
 # -- the command ---------------------------------------------------------------------
