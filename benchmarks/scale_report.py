@@ -24,7 +24,9 @@ from puarena.results import COLUMNS, Folder
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
 ENTRIES = [
-    entry for entry in catalog.entries().values() if entry.origin == "puarena" and not entry.baseline
+    entry
+    for entry in catalog.entries().values()
+    if entry.origin == "puarena" and not entry.baseline
 ][:23]
 FACTS = ("base", "calibrated", "variant", "baseline", "supervised")
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]

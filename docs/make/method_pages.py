@@ -40,7 +40,15 @@ def plain_entries() -> list[Entry]:
 def group_of(entry: Entry) -> str:
     """Under which heading a method stands."""
     paper, beyond, classic, baseline = GROUPS
-    return baseline if entry.baseline else classic if entry.fits else paper if entry.in_paper else beyond
+    return (
+        baseline
+        if entry.baseline
+        else classic
+        if entry.fits
+        else paper
+        if entry.in_paper
+        else beyond
+    )
 
 
 def groups() -> dict[str, list[Entry]]:

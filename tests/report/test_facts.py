@@ -81,7 +81,15 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
     order = ["pn-oracle", "cheat", "upu", "nnpu", "vpu", "pn-naive", "all-positive"]
     assert [row.label for row in first.rows] == order
     assert [row.label for row in first.rows if row.cells[0].best] == ["nnpu"]
-    assert [row.kind for row in first.rows] == ["baseline", "baseline", "", "", "", "baseline", "baseline"]
+    assert [row.kind for row in first.rows] == [
+        "baseline",
+        "baseline",
+        "",
+        "",
+        "",
+        "baseline",
+        "baseline",
+    ]
     assert (
         "(pn-oracle, cheat, trained with true labels or propensities, not competing)"
         in first.caption()

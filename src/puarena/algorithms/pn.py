@@ -26,7 +26,9 @@ class PNOracle(Algorithm):
     def loss(self, batch: Batch) -> Tensor:
         """Return the supervised risk of a step."""
         if batch.label_u is None:
-            raise RuntimeError("the engine hands true labels to the oracle baseline only, and did not")
+            raise RuntimeError(
+                "the engine hands true labels to the oracle baseline only, and did not"
+            )
         return self.supervised_risk(*batch.split(self.f(batch.x)), batch.label_u)
 
 

@@ -16,7 +16,9 @@ class SarOracle(Algorithm):
     """
 
     name, title, in_paper = "sar-oracle", "SAR (oracle)", False
-    paper = "upper baseline where labels are biased: trained with true propensities, not a PU method"
+    paper = (
+        "upper baseline where labels are biased: trained with true propensities, not a PU method"
+    )
     baseline = knows_propensity = True
     differs = "Not part of the published code."
 

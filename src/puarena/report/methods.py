@@ -41,7 +41,13 @@ class Method:
     @property
     def kind(self) -> str:
         """How a row looks: a reference baseline, a calibrated form, or a usual one."""
-        return "baseline" if self.baseline or self.supervised else "calibrated" if self.calibrated else ""
+        return (
+            "baseline"
+            if self.baseline or self.supervised
+            else "calibrated"
+            if self.calibrated
+            else ""
+        )
 
 
 METHOD = tuple(field.name for field in fields(Method))
