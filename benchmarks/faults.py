@@ -38,7 +38,7 @@ import puarena
 from puarena.errors import UserError
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
-from puarena.results import Folder, open_store
+from puarena.results import Folder, open_results
 
 SPEC = Spec(
     problems=[{"dataset": "digits", "cases": [1, 2]}],
@@ -156,7 +156,7 @@ def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
         f"{done} {what} killed, {training} of them while fleets were in training; {complete} experiments ended under "
         f"it; {compare(folder / 'out', whole)}; {left + len(members(process.pid))} processes left behind, "
         f"{len(list((folder / 'out').rglob('.*')))} files left behind, "
-        f"{len(open_store(folder / 'out').failures())} fleets failed"
+        f"{len(open_results(folder / 'out').failures())} fleets failed"
     )
 
 
@@ -280,7 +280,7 @@ def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
     outcome = puarena.run(small, folder / "out", **how)
     ray.shutdown()
     cluster.shutdown()
-    stored, seconds = len(open_store(folder / "out").shards()), time.monotonic() - began
+    stored, seconds = len(open_results(folder / "out").shards()), time.monotonic() - began
     print(
         f"{stored} fleets in {seconds:.0f} s with {disturb.changes} nodes "
         f"killed and replaced; {compare(folder / 'out', folder / 'whole')}; {len(outcome.failures)} failed"
@@ -326,7 +326,7 @@ def limits(folder: Path) -> None:
         if os.path.ismount(out):
             more = "remount,rw,size=100m"
             subprocess.run(["mount", "-o", more, str(out)], check=True)
-        stored = len(open_store(out).done_runs()) if (out / "spec.json").exists() else 0
+        stored = len(open_results(out).done_runs()) if (out / "spec.json").exists() else 0
         second = subprocess.run(
             [*words, "--out", str(out), "--retry-failed"], env=ENVIRONMENT, capture_output=True
         )

@@ -27,7 +27,7 @@ from puarena.report.compare import published_criterion
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, read_all
 from puarena.report.sources import Source
-from puarena.results import open_store
+from puarena.results import open_results
 
 OWN = "authors"  # in the column ``optimizer``
 KEYS = [*PROBLEM, *(name for name in METHOD if name != "optimizer"), "split"]
@@ -138,7 +138,7 @@ def table(protocol: str, authors: list[str], only: list[str]) -> str:
             f"No optimizer of their own is declared, so the protocol's is theirs: {names}.",
         ]
     notes = [
-        note for each in authors for note in differences(open_store(protocol), open_store(each))
+        note for each in authors for note in differences(open_results(protocol), open_results(each))
     ]
     notes = [note for note in dict.fromkeys(notes) if not note.startswith("optimizer:")]
     if notes:

@@ -12,7 +12,7 @@ from types import ModuleType
 from puarena import catalog, networks
 from puarena.algorithms.core import registry
 from puarena.errors import UserError
-from puarena.results.identity import digest, file_digest
+from puarena.utils.identity import digest, file_digest
 from puarena.without_torch import TRAINING, needs
 
 _loaded: dict[tuple[Path, str], list[str]] = {}

@@ -25,8 +25,8 @@ from puarena.experiments.progress import Live
 from puarena.experiments.suites import get
 from puarena.report import completeness
 from puarena.report.compare import caveats, compare, comparison_to_csv, overview
-from puarena.results import Folder, open_store
-from results import curves
+from puarena.results import Folder, open_results
+from sample_results import curves
 
 TINY = ["--algorithms", "nnpu,nnpu-c", "--splits", "1", "--steps", "20", "--device", "cpu"]
 SCRIPT = """
@@ -94,7 +94,7 @@ def test_the_demo_on_ones_own_data(churn):
     )
     assert result.exit_code == 0, result.output
     assert "note: churn has no case 2: left out" in result.stderr
-    spec = open_store("results").spec
+    spec = open_results("results").spec
     assert "digits" not in json.dumps(spec)
     assert (spec["title"], spec["description"]) == (
         "",

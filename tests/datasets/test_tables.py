@@ -24,7 +24,7 @@ from puarena.errors import UserError
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
 from puarena.pu import Problem, draw_pu_data
-from puarena.results import open_store
+from puarena.results import open_results
 
 REAL = os.environ.get(download.ENVIRONMENT)
 ARFF = """% a comment
@@ -262,7 +262,7 @@ def test_a_run_needs_its_table_only_once(tmp_path):
     assert (outcome.computed, outcome.failures) == (1, [])
     (tmp_path / "magic.dat").unlink()
     datasets.registry._load_built_in.cache_clear()
-    store = open_store(tmp_path / "out")
+    store = open_results(tmp_path / "out")
     assert store.spec["problems"][0]["priors"] == [pytest.approx(2 / 3, abs=0.01)]
     assert [run.run_id for run in make_plan(Spec.load(store.spec)).runs] == list(store.done_runs())
 

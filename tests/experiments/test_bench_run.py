@@ -27,7 +27,7 @@ from puarena.experiments.progress import Lines, Progress
 from puarena.experiments.spec import Spec
 from puarena.experiments.status import standing
 from puarena.metrics import CRITERIA, METRICS
-from puarena.results import COLUMNS, open_store
+from puarena.results import COLUMNS, open_results
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -109,7 +109,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         puarena.run(SPEC, out=broken, device="cpu")
     monkeypatch.undo()
-    store = open_store(broken)
+    store = open_results(broken)
     done = store.done_runs()
     assert 0 < len(done) < 12
     assert standing(store).counts["missing"] == 12 - len(done)
@@ -141,7 +141,7 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     lost = outcome.failures[0].runs
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
-    store = open_store(tmp_path)
+    store = open_results(tmp_path)
     assert standing(store).counts == {
         "planned": 12,
         "done": 12 - lost,
@@ -178,7 +178,7 @@ def test_runs_of_different_shapes_are_trained_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "shape_of", lambda row: row.seed % 2)  # as if their data differed
     puarena.run(SPEC, out=tmp_path, device="cpu")
     assert sum(calls) == 12
-    assert len(calls) > len(open_store(tmp_path).shards())
+    assert len(calls) > len(open_results(tmp_path).shards())
     assert len(puarena.load(tmp_path).df()) == ROWS
 
 
@@ -274,7 +274,7 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     assert {f.reason.split(" (")[0] for f in outcome.failures} == {
         "RuntimeError: broken on purpose"
     }
-    assert standing(open_store(tmp_path / "out")).counts["done"] == 4
+    assert standing(open_results(tmp_path / "out")).counts["done"] == 4
 
 
 def test_the_process_that_only_passes_news_on_is_light():
@@ -352,7 +352,7 @@ def test_whoever_trains_a_fleet_stores_it(tmp_path):
         out = tmp_path / str(workers)
         with pytest.raises(KeyboardInterrupt):
             puarena.run(SPEC, out=out, device="cpu", workers=workers, progress=Deaf())
-        assert open_store(out).done_runs()
+        assert open_results(out).done_runs()
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -7,7 +7,7 @@ import pytest
 from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.spec import Spec
-from puarena.results.identity import file_digest
+from puarena.utils.identity import file_digest
 
 SMALL = {"problems": [{"dataset": "digits"}], "algorithms": ["nnpu"]}
 

@@ -31,7 +31,7 @@ from puarena.experiments.plan import FleetSpec, group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.experiments.stop import Stop, Stopped
-from puarena.results import open_store
+from puarena.results import open_results
 from stand_still import LIMIT
 
 SPEC = Spec(
@@ -475,7 +475,7 @@ def test_ray_with_methods_that_break(tmp_path, cluster):
     assert (tmp_path / "tried").read_text() == ".", "an error of the method is not tried again"
     assert len((tmp_path / "died").read_text()) == ray_engine.ATTEMPTS
     assert (tmp_path / "seen").read_text() == "''", "no GPU"
-    stored = open_store(tmp_path / "out").relation().df()
+    stored = open_results(tmp_path / "out").relation().df()
     assert stored.groupby("algorithm")["run"].nunique().to_dict() == {
         "upu": 2,
         "mine": 2,

@@ -34,7 +34,7 @@ from puarena.experiments.shared_memory import SharedDatasets
 from puarena.experiments.spec import Spec
 from puarena.experiments.status import standing
 from puarena.pu import Problem, draw_pu_data
-from puarena.results import open_store
+from puarena.results import open_results
 from stand_still import LIMIT, command, plugged, until
 
 SPEC = Spec(
@@ -113,10 +113,10 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
     assert "SIGSEGV" in reasons["segfaults"]
     assert "SystemExit: no" in reasons["leaves"]
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
-    notes = open_store(tmp_path / "out").failures()
+    notes = open_results(tmp_path / "out").failures()
     assert {note["exception"] for note in notes} == {"WorkerLost", "SystemExit"}
     assert all(note["machine"] for note in notes)
-    assert standing(open_store(tmp_path / "out")).count("failed") == 6
+    assert standing(open_results(tmp_path / "out")).count("failed") == 6
     assert "memfd:puarena" in (tmp_path / "maps").read_text(), "workers have one copy of the data"
 
 
@@ -289,7 +289,7 @@ def test_nobody_reads_what_a_run_says(tmp_path):
     process.stdout.close()
     process.stderr.close()
     assert process.wait(LIMIT) == 0
-    assert len(open_store(tmp_path / "out").done_runs()) == 1
+    assert len(open_results(tmp_path / "out").done_runs()) == 1
 
 
 def test_reading_runs_no_code(tmp_path):

@@ -44,11 +44,11 @@ from puarena.experiments.resume import StateFolder, interrupted_fleets
 from puarena.experiments.spec import Spec
 from puarena.report.compare import read_published
 from puarena.report.export import export
-from puarena.results import Folder, open_store
+from puarena.results import Folder, open_results
 from puarena.results.planned import Planned, PlannedRun
 from puarena.results.published import read_card
 from puarena.utils import files
-from results import curves
+from sample_results import curves
 
 MANY = int(
     os.environ.get("PUARENA_FUZZ", "10")
@@ -141,7 +141,7 @@ def results(folder: Path) -> None:
         "parts": '[{"step": 1, "log": {"step": [1]}}]',
         "seal": files.SEAL,
     }
-    state = files.sealed(save({"0/x": np.arange(50.0)}, marks))
+    state = files.add_seal(save({"0/x": np.arange(50.0)}, marks))
     (folder / "out" / "progress" / "b.safetensors").write_bytes(state)
     claim = {"token": "t", "machine": "m", "host": "h", "pid": 1, "began": ""}
     (folder / "out" / "claims" / "b.1").write_text(json.dumps(claim))
@@ -165,12 +165,12 @@ def commands(*words: str) -> Callable[[Path], None]:
 
 def shard(folder: Path) -> None:
     commands("status", "doctor")(folder)
-    open_store(folder / "out").outcomes()
+    open_results(folder / "out").outcomes()
 
 
 def plan(folder: Path) -> None:
     commands("status", "doctor")(folder)
-    open_store(folder / "out").planned()
+    open_results(folder / "out").planned()
 
 
 def state(folder: Path) -> None:
@@ -186,7 +186,7 @@ def state(folder: Path) -> None:
 
 
 def summary(folder: Path) -> None:
-    open_store(folder / "summary.parquet").outcomes()
+    open_results(folder / "summary.parquet").outcomes()
 
 
 def claim(folder: Path) -> None:

@@ -26,8 +26,8 @@ from puarena.errors import UserError
 from puarena.experiments.plan import LARGEST
 from puarena.results import Folder
 from puarena.results.published import read_card
-from puarena.utils.files import plain_cell
-from results import curves
+from puarena.utils.files import escape_cell
+from sample_results import curves
 
 
 def refused(words: list[str]) -> str:
@@ -110,7 +110,7 @@ def test_bombs(tmp_path, monkeypatch):
 
 def test_formulas_are_guarded(tmp_path):
     assert [
-        plain_cell(cell)
+        escape_cell(cell)
         for cell in ("=1+1", "+a", "-a", "@a", "-2+3", "a", 3, -0.5, "-0.5", "+1e-3")
     ] == [
         "'=1+1",
@@ -140,7 +140,7 @@ def test_whatever_writes_csv_guards_its_cells():
     assert [
         path
         for path in writing
-        if "plain_cell(" not in modules[path] and "map(plain_cell" not in modules[path]
+        if "escape_cell(" not in modules[path] and "map(escape_cell" not in modules[path]
     ] == []
 
 

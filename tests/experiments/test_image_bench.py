@@ -26,7 +26,7 @@ from puarena.report.compare import compare, read_published
 from puarena.report.drawing import draw
 from puarena.report.evidence import evidence
 from puarena.report.figures import figures
-from results import records
+from sample_results import records
 
 SIDE = 8
 PLAIN = datasets.views_of("cifar10", "").evaluation  # a view that only makes numbers of bytes

@@ -28,7 +28,7 @@ from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
-from puarena.results import Folder, open_store
+from puarena.results import Folder, open_results
 from puarena.training import Fleet, FleetConfig, State, StateError
 from puarena.training.best import Best
 from puarena.training.checkpoint import made_by
@@ -207,7 +207,7 @@ def rewrite(file: Path, tensors: dict | None = None, **changes: str | None) -> N
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata() | {"seal": files.SEAL} | changes
     kept = {key: value for key, value in marks.items() if value is not None}
-    file.write_bytes(files.sealed(save(tensors or load_file(file), kept)))
+    file.write_bytes(files.add_seal(save(tensors or load_file(file), kept)))
 
 
 def states(out: Path) -> list[Path]:
@@ -251,7 +251,7 @@ def test_killed_and_resumed(tmp_path):
         until(lambda: len(list(kept("[!.]*"))) == 2, process)
     assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
     flag.unlink()
-    assert open_store(tmp_path / "out").done_runs() == set()
+    assert open_results(tmp_path / "out").done_runs() == set()
     told = go(tmp_path / "out", spec=spec)
     assert ["continues after" in text for text in told.said] == [True, True]
     assert 0 < told.records < 12
@@ -278,7 +278,7 @@ def test_a_fleet_that_broke_goes_on(tmp_path):
     told = go(tmp_path / "out", spec=spec, retry_failed=True)
     assert ["continues after" in text for text in told.said] == [True, True]
     assert told.records < 12
-    assert open_store(tmp_path / "out").failures() == []
+    assert open_results(tmp_path / "out").failures() == []
     go(tmp_path / "whole", spec=spec)
     pd.testing.assert_frame_equal(
         curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True
@@ -302,7 +302,7 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
 def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
-    content, store, runs = file.read_bytes(), open_store(tmp_path), make_plan(SPEC).runs
+    content, store, runs = file.read_bytes(), open_results(tmp_path), make_plan(SPEC).runs
     states_here = resume.StateFolder(file.parent, store.spec_hash, "cpu")
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata()
@@ -461,7 +461,7 @@ def test_what_reads_results_does_not_see_states(tmp_path):
     from puarena.results.merge import merge
 
     go(tmp_path / "a", 8)
-    store = open_store(tmp_path / "a")
+    store = open_results(tmp_path / "a")
     found = standing(store)
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
     assert len(store.runs_with_state()) == 2

@@ -25,8 +25,8 @@ from puarena.experiments.machine import made
 from puarena.experiments.plan import Plan, group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
-from puarena.results import Folder, Store
-from results import curves
+from puarena.results import Folder, Results
+from sample_results import curves
 
 SPEC = Spec(
     problems=[{"dataset": "digits", "cases": [1, 2]}],
@@ -43,7 +43,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> Store:
+def store(tmp_path: Path, plan: Plan) -> Results:
     return Folder.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
 
 
@@ -53,20 +53,20 @@ def runs_of(plan: Plan, algorithm: str, case: int) -> list[str]:
     ]
 
 
-def write(store: Store, fleet: str, runs: list[str], **fixed: Any) -> None:
+def write(store: Results, fleet: str, runs: list[str], **fixed: Any) -> None:
     frame = curves(fleet, runs=len(runs), **fixed)
     store.write_shard(
         fleet, frame.assign(run=[runs[int(run.split("-")[1])] for run in frame["run"]])
     )
 
 
-def text_of(store: Store) -> str:
+def text_of(store: Results) -> str:
     out = io.StringIO()
     status.show(store, Console(file=out, width=100))
     return out.getvalue()
 
 
-def note(store: Store, runs: list[str], host: str | None = None, pid: int | None = None) -> Path:
+def note(store: Results, runs: list[str], host: str | None = None, pid: int | None = None) -> Path:
     file = store.path / f".running-{host}-{pid}.json"
     content = {
         "host": host or platform.node(),
@@ -77,7 +77,7 @@ def note(store: Store, runs: list[str], host: str | None = None, pid: int | None
     return file
 
 
-def test_tree(store: Store, plan: Plan) -> None:
+def test_tree(store: Results, plan: Plan) -> None:
     upu, nnpu, second = runs_of(plan, "upu", 1), runs_of(plan, "nnpu", 1), runs_of(plan, "upu", 2)
     write(store, "a", upu)
     write(store, "b", nnpu[:1], status="diverged at step 300")
@@ -101,7 +101,7 @@ def test_tree(store: Store, plan: Plan) -> None:
     assert len(lines) == 8
 
 
-def test_a_diverged_run_is_done(store: Store, plan: Plan) -> None:
+def test_a_diverged_run_is_done(store: Results, plan: Plan) -> None:
     """It is data; that it diverged is said in its own words and color."""
     write(store, "a", plan.run_ids[:1], status="diverged at step 300")
     write(store, "b", plan.run_ids[1:])
@@ -115,7 +115,7 @@ def test_a_diverged_run_is_done(store: Store, plan: Plan) -> None:
     assert "\x1b[35m (1 diverged" in out.getvalue()
 
 
-def test_a_second_attempt_that_is_stored_is_done(store: Store, plan: Plan) -> None:
+def test_a_second_attempt_that_is_stored_is_done(store: Results, plan: Plan) -> None:
     store.write_failure("old", plan.run_ids[:2], "boom")
     write(store, "new", plan.run_ids[:1])
     assert status.standing(store).counts == {
@@ -133,7 +133,7 @@ def test_reasons() -> None:
     assert status.grouped(list("aabcdefg")) == ["2 x a", "b", "c", "d", "e", "2 more reasons"]
 
 
-def test_a_failed_fleet_that_is_tried_again_is_running(store: Store, plan: Plan) -> None:
+def test_a_failed_fleet_that_is_tried_again_is_running(store: Results, plan: Plan) -> None:
     runs = runs_of(plan, "upu", 1)
     store.write_failure("d", runs, "boom")
     note(store, runs)
@@ -143,7 +143,7 @@ def test_a_failed_fleet_that_is_tried_again_is_running(store: Store, plan: Plan)
     )
 
 
-def test_what_is_stale_is_not_running(store: Store, plan: Plan) -> None:
+def test_what_is_stale_is_not_running(store: Results, plan: Plan) -> None:
     runs = runs_of(plan, "upu", 1)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -186,7 +186,7 @@ def test_a_beacon_never_breaks_a_run(tmp_path: Path, plan: Plan) -> None:
         light.ended(fleet)
 
 
-def test_watch_ends_when_all_is_done(store: Store, plan: Plan) -> None:
+def test_watch_ends_when_all_is_done(store: Results, plan: Plan) -> None:
     write(store, "a", plan.run_ids[:10])
     out = io.StringIO()
     later = threading.Timer(0.3, lambda: write(store, "b", plan.run_ids[10:]))
@@ -201,7 +201,7 @@ def test_watch_ends_when_all_is_done(store: Store, plan: Plan) -> None:
     assert "done 16" in out.getvalue()
 
 
-def test_watch_ends_on_an_interrupt(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_ends_on_an_interrupt(store: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -211,7 +211,7 @@ def test_watch_ends_on_an_interrupt(store: Store, monkeypatch: pytest.MonkeyPatc
     assert "missing 16" in done.stdout
 
 
-def test_command(store: Store, plan: Plan) -> None:
+def test_command(store: Results, plan: Plan) -> None:
     write(store, "a", plan.run_ids[:10])
     note(store, plan.run_ids[10:11])
     done = CliRunner().invoke(app, ["status", str(store.path), "--json"])

@@ -23,7 +23,7 @@ from puarena.leaderboard.protocol import command_of, departures, suite_of
 from puarena.leaderboard.submit import check_submission
 from puarena.report.compare import read_published
 from puarena.report.export import export
-from puarena.results import Folder, open_store, published
+from puarena.results import Folder, open_results, published
 
 TINY = Spec(
     name="tiny",
@@ -118,7 +118,7 @@ def rewrite(folder: Path, change: str) -> None:
 
 def test_the_package_brings_the_tables_of_both_profiles():
     for name in published.listed():
-        store = open_store(f"published:{name}")
+        store = open_results(f"published:{name}")
         file = published.find(f"published:{name}")
         card = published.read_card(file)
         assert card["runs"]["done"] == len(store.done_runs())
@@ -501,7 +501,7 @@ def test_a_plugin_that_breaks_the_contract_is_refused(mine, monkeypatch):
 
 
 def test_good_results_pass(made):
-    checked = check(open_store(made))
+    checked = check(open_results(made))
     assert (checked.runs, checked.devices) == (4, ("cpu",))
     assert set(checks.facts(next(iter(puarena_plan())))) > {"seed", "lr", "dataset", "prior"}
 

@@ -13,7 +13,7 @@ from puarena.experiments import joint_spec, suites
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import ProblemSpec, Spec
 from puarena.pu import Problem, draw_pu_data
-from puarena.results import ask, open_store
+from puarena.results import ask, open_results
 
 
 def toy(per_class=100, classes=5):
@@ -167,7 +167,7 @@ def test_a_run_with_sizes_is_stored(tmp_path):
     )
     puarena.run(spec, tmp_path, device="cpu", workers=1)
     rows = ask(
-        open_store(tmp_path).relation(), "SELECT DISTINCT rate, n_p, n_u FROM curves"
+        open_results(tmp_path).relation(), "SELECT DISTINCT rate, n_p, n_u FROM curves"
     ).fetchall()
     assert rows == [(pytest.approx(1 / 9), 45, 360)]
 

@@ -17,7 +17,7 @@ from puarena.report.page_data import embed
 from puarena.report.page_standings import VIEWS, choices
 from puarena.report.problems import Problem
 from puarena.report.statistics import statistics, verdict
-from puarena.results import Folder, Store
+from puarena.results import Folder, Results
 from sample_results import ALL, HOSTILE, curves, records
 
 MADE = {"status": "ok", "device": "cpu", "version": "0", "torch": "2"}
@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Results:
     spec = {
         "name": "demo",
         "title": f"Title {HOSTILE}",
@@ -67,7 +67,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def test_page(store: Store, tmp_path: Path) -> None:
+def test_page(store: Results, tmp_path: Path) -> None:
     write_page(store.path, tmp_path / "page.html")
     page = Page(tmp_path / "page.html")
     words = " ".join(page.text.split())
@@ -99,7 +99,7 @@ def test_page(store: Store, tmp_path: Path) -> None:
     assert "PA released" not in words
 
 
-def test_nothing_is_fetched(store: Store, tmp_path: Path) -> None:
+def test_nothing_is_fetched(store: Results, tmp_path: Path) -> None:
     write_page(store, tmp_path / "page.html")
     page = Page(tmp_path / "page.html")
     links = [
@@ -285,7 +285,7 @@ def test_page_of_a_summary(tmp_path: Path) -> None:
     assert "against the best checkpoint" not in json.dumps(regret["charts"])
 
 
-def test_page_of_joined_results(store: Store, tmp_path: Path) -> None:
+def test_page_of_joined_results(store: Results, tmp_path: Path) -> None:
     store.info["sources"] = [
         {
             "folder": "a<b>",
@@ -306,7 +306,7 @@ def test_page_without_results(tmp_path: Path) -> None:
     assert "There are no results yet" in Page(tmp_path / "page.html").text
 
 
-def test_unwritable(store: Store, tmp_path: Path) -> None:
+def test_unwritable(store: Results, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write"):
         write_page(store, tmp_path / "nowhere" / "page.html")
     with pytest.raises(UserError, match="there is no results folder"):
@@ -370,7 +370,7 @@ def test_a_method_at_chance_level_is_marked(tmp_path: Path) -> None:
     assert marks == {"nnpu": 0, "vpu": 1}
 
 
-def test_how_failed_runs_are_tried_again(store: Store, tmp_path: Path) -> None:
+def test_how_failed_runs_are_tried_again(store: Results, tmp_path: Path) -> None:
     assert (
         "command with --retry-failed tries them again"
         in words_of(store.path, tmp_path / "page.html")[0]

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.results import Folder, claims, open_store
+from puarena.results import Folder, claims, open_results
 from puarena.results.planned import Planned, PlannedRun
 from puarena.utils import files, processes
-from results import curves
+from sample_results import curves
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
 
@@ -55,11 +55,11 @@ def test_every_flipped_bit_of_a_shard_is_noticed(store: Folder) -> None:
 
 
 def test_a_seal_covers_itself() -> None:
-    content = files.sealed(b"before " + files.SEAL.encode() + b" after")
-    assert files.is_whole(content) is True
+    content = files.add_seal(b"before " + files.SEAL.encode() + b" after")
+    assert files.is_intact(content) is True
     for bit in range(8 * len(content)):
-        assert not files.is_whole(flipped(content, bit))
-    assert files.is_whole(b"never sealed") is None
+        assert not files.is_intact(flipped(content, bit))
+    assert files.is_intact(b"never sealed") is None
 
 
 def test_a_run_counts_once(store: Folder) -> None:
@@ -68,7 +68,7 @@ def test_a_run_counts_once(store: Folder) -> None:
     store.write_shard(
         "a", curves("a", runs=2).assign(test_accuracy=0.5).replace({"run": {"a-0": "r"}})
     )
-    frame = open_store(store.path).relation().df()
+    frame = open_results(store.path).relation().df()
     assert not frame.duplicated(["run", "step"]).any()
     assert set(frame["run"]) == {"r", "a-1"}
     assert set(frame["test_accuracy"]) == {0.5}
@@ -79,8 +79,8 @@ def test_a_run_counts_once(store: Folder) -> None:
 def test_folder_names_are_no_patterns(tmp_path: Path) -> None:
     for name, fleet in (("exp1", "a"), ("exp[1]", "b")):
         Folder.create(tmp_path / name, SPEC, "abc").write_shard(fleet, curves(fleet))
-    assert open_store(tmp_path / "exp[1]").done_runs() == {"b-0", "b-1"}
-    assert open_store(tmp_path / "exp1").done_runs() == {"a-0", "a-1"}
+    assert open_results(tmp_path / "exp[1]").done_runs() == {"b-0", "b-1"}
+    assert open_results(tmp_path / "exp1").done_runs() == {"a-0", "a-1"}
 
 
 def test_tidying_leaves_what_is_not_its_own(store: Folder) -> None:
@@ -122,7 +122,7 @@ def test_of_two_specs_that_race_for_a_folder_one_is_refused(tmp_path: Path) -> N
         for racer in racers:
             racer.join()
         (winner,) = [name for name in accepted if name]
-        assert open_store(tmp_path / str(trial)).spec_hash == winner
+        assert open_results(tmp_path / str(trial)).spec_hash == winner
 
 
 def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_doctor(store: Folder) -> None:
         "parts": '[{"step": 1, "log": {"step": [1]}}]',
         "seal": files.SEAL,
     }
-    foreign = files.sealed(save({"x": np.zeros(1)}, marks))
+    foreign = files.add_seal(save({"x": np.zeros(1)}, marks))
     (store.path / "progress" / "d.safetensors").write_bytes(foreign)
     file = store.path / "shards" / "a.parquet"
     file.write_bytes(flipped(file.read_bytes(), 5000))
@@ -252,4 +252,4 @@ def test_doctor(store: Folder) -> None:
     assert (report["shards"], report["planned"]) == (1, 3)
     CliRunner().invoke(app, ["doctor", str(store.path), "--repair"])
     assert {path.name for path in (store.path / "damaged").iterdir()} == set(what) - {"spec.json"}
-    assert open_store(store.path).done_runs() == set()
+    assert open_results(store.path).done_runs() == set()

@@ -19,10 +19,10 @@ from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
 from puarena.report import aggregate, load, select, table, to_csv
 from puarena.report.export import export, portable
-from puarena.results import Folder, open_store
+from puarena.results import Folder, open_results
 from puarena.results.merge import merge as join
 from puarena.results.summary import Summary
-from results import curves
+from sample_results import curves
 
 SPEC = Spec(
     name="whole",
@@ -82,8 +82,8 @@ def test_parts_of_one_spec_become_the_whole(tmp_path: Path) -> None:
     done = merge([a, b], tmp_path / "c")
     assert (done.runs, done.shared, done.counts) == (24, 0, (8, 16))
     pd.testing.assert_frame_equal(sorted_curves(tmp_path / "c"), sorted_curves(whole))
-    store = open_store(tmp_path / "c")
-    assert store.spec_hash == open_store(whole).spec_hash  # 'puarena run' goes on with it
+    store = open_results(tmp_path / "c")
+    assert store.spec_hash == open_results(whole).spec_hash  # 'puarena run' goes on with it
     assert [part["folder"] for part in store.info["sources"]] == ["a", "b"]
     assert [part["runs"] for part in store.info["sources"]] == [8, 16]
     assert to_csv(table(tmp_path / "c")) == to_csv(table(whole))
@@ -94,7 +94,7 @@ def test_filters_of_one_spec_are_united(tmp_path: Path) -> None:
     a = made(tmp_path / "a", SPEC.override(cases=[1]))
     b = made(tmp_path / "b", SPEC.override(cases=[2]))
     merge([a, b], tmp_path / "c")
-    store = open_store(tmp_path / "c")
+    store = open_results(tmp_path / "c")
     assert store.spec_hash == make_plan(SPEC).spec.hash()
     assert store.spec["name"] == "whole"
     assert {run.run_id for run in planned(store)} == store.done_runs()
@@ -105,16 +105,16 @@ def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> No
     a = made(tmp_path / "a", SPEC.override(cases=[1], algorithms=["upu"], splits=1))
     b = made(tmp_path / "b", SPEC.override(cases=[2], algorithms=["nnpu"], name="other"))
     merge([a, b], tmp_path / "c")
-    store = open_store(tmp_path / "c")
+    store = open_results(tmp_path / "c")
     assert store.spec["algorithms"] == ["upu", "nnpu"]
     assert (store.spec["splits"], store.spec["name"]) == (2, "merged")
     assert len(planned(store)) == 2 + 4
     assert {run.run_id for run in planned(store)} <= store.done_runs()
     d = made(tmp_path / "d", SPEC.override(algorithms=["pn-naive"]))
     merge([tmp_path / "c", d], tmp_path / "e")
-    sources = open_store(tmp_path / "e").info["sources"]
+    sources = open_results(tmp_path / "e").info["sources"]
     assert [part["folder"] for part in sources] == ["c/a", "c/b", "d"]
-    assert len(planned(open_store(tmp_path / "e"))) == 6 + 8
+    assert len(planned(open_results(tmp_path / "e"))) == 6 + 8
 
 
 def test_the_same_run_twice(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> No
     a = made(tmp_path / "a", small)
     b = made(tmp_path / "b", images.override(precision="bf16", network="resnet34"))
     assert merge([a, b], tmp_path / "c").runs == 8
-    joined = open_store(tmp_path / "c").spec
+    joined = open_results(tmp_path / "c").spec
     assert (joined["precision"], joined["network"]) == ("bf16", "resnet34")
     assert set(load(tmp_path / "c").df()["run"]) == set(make_plan(Spec.load(joined)).run_ids)
     c = made(tmp_path / "exact", images.override(precision="float32"))
@@ -193,7 +193,7 @@ def test_other_hyperparameters_are_refused_only_where_both_use_them(tmp_path: Pa
     ):
         merge([a, b], tmp_path / "d")
     merge([a, c], tmp_path / "d")
-    assert open_store(tmp_path / "d").spec["hyper"] == {"upu": {"lr": 0.1}}
+    assert open_results(tmp_path / "d").spec["hyper"] == {"upu": {"lr": 0.1}}
 
 
 def test_mistakes(tmp_path: Path) -> None:
@@ -227,9 +227,9 @@ def test_failures_are_kept_unless_another_folder_has_the_runs(tmp_path: Path) ->
         made(tmp_path / "b", SPEC.override(cases=[2])),
     )
     one = make_plan(SPEC.override(cases=[2])).run_ids[0]
-    open_store(b).write_failure("f", [one, "gone"], "out of memory")
+    open_results(b).write_failure("f", [one, "gone"], "out of memory")
     merge([a, b], tmp_path / "c")
-    assert open_store(tmp_path / "c").failed() == {"gone": "out of memory"}
+    assert open_results(tmp_path / "c").failed() == {"gone": "out of memory"}
 
 
 def test_merging_into_an_empty_folder_and_again(tmp_path: Path) -> None:
@@ -276,10 +276,10 @@ def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(select(file), select(folder))
     pd.testing.assert_frame_equal(aggregate(select(file)), aggregate(select(folder)))
     assert to_csv(table(file)) == to_csv(table(folder))
-    store = open_store(file)
+    store = open_results(file)
     assert isinstance(store, Summary)
-    assert store.spec == open_store(folder).spec
-    assert store.failures() == open_store(folder).failures()
+    assert store.spec == open_results(folder).spec
+    assert store.failures() == open_results(folder).failures()
     assert len({run.run_id for run in planned(store)} & store.done_runs()) == 24
     assert store.info["summary"]["records"] == 24 * 9
     assert len(puarena.load(file).df()) == counts["records"]
@@ -289,7 +289,7 @@ def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
 def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "s.parquet"
     export(folder, file)
-    assert not hasattr(open_store(file), "write_shard")
+    assert not hasattr(open_results(file), "write_shard")
     whole = file.read_bytes()
     file.write_bytes(whole[:-5])
     shard = next(folder.glob("shards/*"))
@@ -330,7 +330,7 @@ def test_summaries_can_be_merged(folder: Path, tmp_path: Path) -> None:
     chosen = select(tmp_path / "c")
     old = chosen[chosen["algorithm"] != "upu-c"].reset_index(drop=True)
     pd.testing.assert_frame_equal(old, select(folder))
-    assert [part["kind"] for part in open_store(tmp_path / "c").info["sources"]] == [
+    assert [part["kind"] for part in open_results(tmp_path / "c").info["sources"]] == [
         "summary",
         "results folder",
     ]

@@ -15,27 +15,27 @@ import pytest
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.results import COLUMNS, Folder, Store, open_store
+from puarena.results import COLUMNS, Folder, Results, open_results
 from puarena.utils import files
-from results import curves
+from sample_results import curves
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Results:
     return Folder.create(tmp_path / "out", SPEC, "abc")
 
 
-def leftovers(store: Store) -> list[Path]:
+def leftovers(store: Results) -> list[Path]:
     return [path for path in store.path.rglob("*") if path.suffix == ".tmp"]
 
 
-def test_what_is_written_is_read(store: Store) -> None:
+def test_what_is_written_is_read(store: Results) -> None:
     a, b = curves("a", seed=2**63 - 1), curves("b", val_pa=float("nan"))
     store.write_shard("a", a)
     store.write_shard("b", b[list(reversed(b.columns))])  # the order of columns does not matter
-    frame = open_store(store.path).relation().df()
+    frame = open_results(store.path).relation().df()
     assert list(frame.columns)[: len(COLUMNS)] == list(COLUMNS)
     assert len(frame) == 12
     mine = frame[frame["fleet"] == "a"].reset_index(drop=True)
@@ -46,7 +46,7 @@ def test_what_is_written_is_read(store: Store) -> None:
     assert [path.name for path in store.shards()] == ["a.parquet", "b.parquet"]
 
 
-def test_an_empty_folder_is_an_empty_relation(store: Store) -> None:
+def test_an_empty_folder_is_an_empty_relation(store: Results) -> None:
     frame = store.relation().df()
     assert list(frame.columns)[: len(COLUMNS)] == list(COLUMNS)
     assert len(frame) == 0
@@ -62,7 +62,7 @@ def test_odd_folder_names(tmp_path: Path, name: str) -> None:
     assert len(frame) == 6
 
 
-def test_the_same_spec_goes_on(store: Store) -> None:
+def test_the_same_spec_goes_on(store: Results) -> None:
     store.write_shard("a", curves("a"))
     again = Folder.create(store.path, SPEC, "abc")
     assert again.done_runs() == {"a-0", "a-1"}
@@ -70,56 +70,56 @@ def test_the_same_spec_goes_on(store: Store) -> None:
     assert again.info["versions"]["puarena"] == __version__
 
 
-def test_another_spec_is_refused(store: Store) -> None:
+def test_another_spec_is_refused(store: Results) -> None:
     with pytest.raises(
         UserError, match=r"another spec \('demo', abc; this one is def\).*another --out"
     ):
         Folder.create(store.path, SPEC, "def")
 
 
-def rewrite(store: Store, **changes: Any) -> None:
+def rewrite(store: Results, **changes: Any) -> None:
     info = json.loads((store.path / "spec.json").read_text())
     (store.path / "spec.json").write_text(json.dumps(info | changes))
 
 
-def test_another_version_is_refused_for_writing_only(store: Store) -> None:
+def test_another_version_is_refused_for_writing_only(store: Results) -> None:
     rewrite(store, versions={"puarena": "0.0.9"})
     with pytest.raises(UserError, match=r"made by puarena 0\.0\.9.*another --out"):
         Folder.create(store.path, SPEC, "abc")
-    assert open_store(store.path).spec == SPEC
+    assert open_results(store.path).spec == SPEC
 
 
-def test_a_patch_version_goes_on(store: Store) -> None:
+def test_a_patch_version_goes_on(store: Results) -> None:
     major, minor, *_ = __version__.split(".")
     rewrite(store, versions={"puarena": f"{major}.{minor}.99"})
     Folder.create(store.path, SPEC, "abc")
 
 
-def test_another_format_is_refused(store: Store) -> None:
+def test_another_format_is_refused(store: Results) -> None:
     rewrite(store, format=99)
-    for use in (open_store, lambda path: Folder.create(path, SPEC, "abc")):
+    for use in (open_results, lambda path: Folder.create(path, SPEC, "abc")):
         with pytest.raises(UserError, match="format 99"):
             use(store.path)
 
 
-def test_not_a_results_folder(tmp_path: Path, store: Store) -> None:
+def test_not_a_results_folder(tmp_path: Path, store: Results) -> None:
     with pytest.raises(UserError, match="there is no results folder"):
-        open_store(tmp_path / "nowhere")
+        open_results(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not a results folder.*no spec\.json"):
-        open_store(tmp_path)
+        open_results(tmp_path)
     spec = store.path / "spec.json"
     whole = spec.read_text()
     spec.write_text(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="truncated or not JSON"):
-        open_store(store.path)
+        open_results(store.path)
     with pytest.raises(UserError, match="truncated or not JSON"):
         Folder.create(store.path, SPEC, "abc")
     spec.write_text("[1, 2]")
     with pytest.raises(UserError, match="not written by puarena"):
-        open_store(store.path)
+        open_results(store.path)
 
 
-def test_shards_without_their_spec_are_not_taken_over(store: Store) -> None:
+def test_shards_without_their_spec_are_not_taken_over(store: Results) -> None:
     store.write_shard("a", curves("a"))
     (store.path / "spec.json").unlink()
     with pytest.raises(UserError, match=r"holds shards but no spec\.json"):
@@ -138,7 +138,7 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
         Folder.create(tmp_path / "out", SPEC, "abc")
 
 
-def test_a_folder_that_vanishes_while_writing(store: Store) -> None:
+def test_a_folder_that_vanishes_while_writing(store: Results) -> None:
     (store.path / "shards").rmdir()
     with pytest.raises(UserError, match=r"cannot write '.*a\.parquet'"):
         store.write_shard("a", curves("a"))
@@ -146,7 +146,7 @@ def test_a_folder_that_vanishes_while_writing(store: Store) -> None:
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_full_disk_loses_nothing(
-    store: Store, monkeypatch: pytest.MonkeyPatch, call: str
+    store: Results, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     store.write_shard("a", curves("a"))
     before = (store.path / "shards" / "a.parquet").read_bytes()
@@ -172,7 +172,7 @@ def test_a_full_disk_loses_nothing(
 
 
 def test_a_disk_that_fills_while_duckdb_writes(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """/dev/full answers every write with ENOSPC."""
     if not Path("/dev/full").exists():
@@ -190,7 +190,7 @@ def test_a_disk_that_fills_while_duckdb_writes(
 
 
 def test_a_shard_has_its_name_only_when_it_is_on_the_disk(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
     fsync, replace = os.fsync, os.replace
@@ -211,13 +211,13 @@ def test_a_shard_has_its_name_only_when_it_is_on_the_disk(
     assert events == ["file", "rename", "folder"] or not Path("/proc/self/fd").exists()
 
 
-def test_killed_in_the_middle_of_a_write(store: Store) -> None:
+def test_killed_in_the_middle_of_a_write(store: Results) -> None:
     store.write_shard("a", curves("a"))
     script = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from results import curves
-from puarena import files
+from sample_results import curves
+from puarena.utils import files
 from puarena.results import Folder
 files.os.replace = lambda *args: os._exit(9)
 Folder({str(store.path)!r}).write_shard("b", curves("b"))
@@ -231,7 +231,7 @@ Folder({str(store.path)!r}).write_shard("b", curves("b"))
     assert again.done_runs() == {"a-0", "a-1"}
 
 
-def assert_names_the_file(store: Store, name: str, what: str) -> None:
+def assert_names_the_file(store: Results, name: str, what: str) -> None:
     for use in (store.done_runs, store.relation, store.shards, store.failed, store.diverged):
         with pytest.raises(
             UserError, match=f"{name}' {what}.*remove it.*recomputes only what it held"
@@ -242,7 +242,7 @@ def assert_names_the_file(store: Store, name: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 3, 0.5, -1])
-def test_a_truncated_shard(store: Store, kept: float) -> None:
+def test_a_truncated_shard(store: Results, kept: float) -> None:
     store.write_shard("a", curves("a"))
     store.write_shard("b", curves("b"))
     assert len(store.done_runs()) == 4  # seen whole before it was damaged
@@ -252,7 +252,7 @@ def test_a_truncated_shard(store: Store, kept: float) -> None:
     assert_names_the_file(store, "b.parquet", "is truncated")
 
 
-def test_a_shard_cut_anywhere(store: Store) -> None:
+def test_a_shard_cut_anywhere(store: Results) -> None:
     """In the magic words, in each page, in the footer and in its length: at every byte of the ends, often between."""
     store.write_shard("a", curves("a"))
     file = store.path / "shards" / "a.parquet"
@@ -280,22 +280,22 @@ except ValueError as error:
 
 
 @pytest.mark.parametrize("most, words", [(4096, "60\n"), (32, "ulimit -n 4096')\n")])
-def test_more_shards_than_files_may_be_open(store: Store, most: int, words: str) -> None:
+def test_more_shards_than_files_may_be_open(store: Results, most: int, words: str) -> None:
     for number in range(60):
         store.write_shard(f"f{number}", curves(f"f{number}", runs=1, records=1))
-    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
     call = [sys.executable, "-c", HANDLES, str(store.path), str(most)]
     assert subprocess.check_output(call, text=True, env=environment).endswith(words)
 
 
 @pytest.mark.parametrize("name", ["b.parquet", "notes.txt"])
-def test_a_foreign_file(store: Store, name: str) -> None:
+def test_a_foreign_file(store: Results, name: str) -> None:
     store.write_shard("a", curves("a"))
     (store.path / "shards" / name).write_text("shopping list")
     assert_names_the_file(store, name, "is truncated or not a Parquet file")
 
 
-def test_foreign_parquet(store: Store, tmp_path: Path) -> None:
+def test_foreign_parquet(store: Results, tmp_path: Path) -> None:
     import duckdb
 
     store.write_shard("a", curves("a"))
@@ -310,7 +310,7 @@ def test_foreign_parquet(store: Store, tmp_path: Path) -> None:
     assert_names_the_file(store, "b.parquet", "is a renamed copy")
 
 
-def test_a_shard_damaged_in_its_middle(store: Store) -> None:
+def test_a_shard_damaged_in_its_middle(store: Results) -> None:
     store.write_shard("a", curves("a"))
     store.write_shard("b", curves("b", runs=50, records=50))
     file = store.path / "shards" / "b.parquet"
@@ -321,7 +321,7 @@ def test_a_shard_damaged_in_its_middle(store: Store) -> None:
         store.done_runs()
 
 
-def test_columns_are_checked(store: Store) -> None:
+def test_columns_are_checked(store: Results) -> None:
     with pytest.raises(ValueError, match="missing \\['loss'\\]"):
         store.write_shard("a", curves("a").drop(columns="loss"))
     with pytest.raises(ValueError, match="foreign \\['extra'\\]"):
@@ -335,12 +335,12 @@ def test_columns_are_checked(store: Store) -> None:
 
 
 @pytest.mark.parametrize("fleet", ["", "../a", "a/b", ".a", "a" * 300])
-def test_a_fleet_is_a_file_name(store: Store, fleet: str) -> None:
+def test_a_fleet_is_a_file_name(store: Results, fleet: str) -> None:
     with pytest.raises(ValueError, match="must do as a file name"):
         store.write_failure(fleet, [], "")
 
 
-def test_diverged_and_failed(store: Store) -> None:
+def test_diverged_and_failed(store: Results) -> None:
     frame = curves("a", runs=3)
     frame.loc[frame["run"] == "a-1", "status"] = "diverged at step 100"
     store.write_shard("a", frame)
@@ -361,7 +361,7 @@ def test_diverged_and_failed(store: Store) -> None:
     assert store.failures() == []
 
 
-def test_a_spoiled_failure_note(store: Store) -> None:
+def test_a_spoiled_failure_note(store: Results) -> None:
     (store.path / "failures" / "a.json").write_text('{"fleet": "a"')
     with pytest.raises(UserError, match=r"a\.json' is not a note of a failed fleet; remove it"):
         store.failed()

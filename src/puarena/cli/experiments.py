@@ -223,9 +223,9 @@ def status(
 ) -> None:
     """Say how many runs of a results folder are done, diverged, running, failed and missing."""
     from puarena.experiments import status as standing
-    from puarena.results import open_store
+    from puarena.results import open_results
 
-    store = open_store(folder)
+    store = open_results(folder)
     if as_json:
         answer(standing.standing(store).counts)
     elif watch:
@@ -308,9 +308,9 @@ def run_spec(spec: Spec, out: Path, how: dict[str, Any], again: str) -> Outcome:
 
 def exit_code(outcome: Outcome, out: Path) -> int:
     """1 if fleets failed, 4 if every run diverged; how many did is said."""
-    from puarena.results import open_store
+    from puarena.results import open_results
 
-    store = open_store(out)
+    store = open_results(out)
     outcomes = store.outcomes()
     diverged = len(store.diverged(outcomes))
     if diverged:

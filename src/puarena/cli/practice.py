@@ -195,7 +195,7 @@ def _prior(text: str) -> float | str:
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
     from puarena.datasets.frames import suffix
-    from puarena.utils.files import plain_cell, reason, write_file, written_aside
+    from puarena.utils.files import atomic_write, describe_error, escape_cell, write_file
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -206,16 +206,16 @@ def _write(frame: pd.DataFrame, file: Path) -> None:
                 if frame[name].dtype == object or frame[name].dtype == "string"
             ]
             guarded = frame.assign(
-                **{name: frame[name].map(plain_cell, na_action="ignore") for name in text}
+                **{name: frame[name].map(escape_cell, na_action="ignore") for name in text}
             )
-            write_file(file, guarded.rename(columns=plain_cell).to_csv(index=False))
+            write_file(file, guarded.rename(columns=escape_cell).to_csv(index=False))
             return
         import duckdb
 
-        with written_aside(file.resolve()) as temp, duckdb.connect() as connection:
+        with atomic_write(file.resolve()) as temp, duckdb.connect() as connection:
             connection.from_df(frame).write_parquet(str(temp))
     except OSError as error:
-        raise UserError(f"'{file}' cannot be written ({reason(error)})") from None
+        raise UserError(f"'{file}' cannot be written ({describe_error(error)})") from None
 
 
 @practice_app.command("bench")

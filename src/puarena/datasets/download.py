@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal
 from puarena.datasets import remote
 from puarena.datasets.dataset import Archive, DataFile, DatasetInfo
 from puarena.errors import UserError
-from puarena.utils.files import written_aside
+from puarena.utils.files import atomic_write
 
 RETRIES = 2
 TIMEOUT = 30.0  # seconds without an answer
@@ -269,7 +269,7 @@ def _unpack_member(tar: tarfile.TarFile, file: DataFile, target: Path) -> None:
     if source is None:
         raise KeyError(f"'{file.name}' is not a plain file")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with written_aside(target) as part:
+    with atomic_write(target) as part:
         with part.open("wb") as stream:
             shutil.copyfileobj(source, stream)
         if file.sha256 is not None and (actual := sha256(part)) != file.sha256:

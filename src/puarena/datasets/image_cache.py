@@ -14,7 +14,7 @@ from pathlib import Path
 from puarena.datasets.dataset import Bytes
 from puarena.datasets.download import CACHE_ENVIRONMENT
 from puarena.errors import UserError
-from puarena.utils.files import parsed, written_aside
+from puarena.utils.files import atomic_write, parse_json
 
 ABANDONED = 3600.0  # seconds after which a file that was never finished may go
 
@@ -37,7 +37,7 @@ def load(path: Path, about: Mapping[str, object]) -> tuple[dict[str, Bytes], lis
             checksum = marks.pop("sha256", "none")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if marks.get("about") == _text(about) and checksum == _digest(arrays, marks):
-            return arrays, parsed(marks["notes"])
+            return arrays, parse_json(marks["notes"])
     except (SafetensorError, OSError):
         pass
     say(f"'{path}' is damaged: it is discarded, and the images are decoded again")
@@ -59,7 +59,7 @@ def save(
     marks = {"about": _text(about), "notes": json.dumps(notes)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_aside(path) as temp:
+        with atomic_write(path) as temp:
             save_file(dict(arrays), temp, marks | {"sha256": _digest(arrays, marks)})
             temp.chmod(0o644)
         for old in others(path):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from puarena.errors import UserError
-from puarena.utils.files import parsed, write_file, written_aside
+from puarena.utils.files import atomic_write, parse_json, write_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def is_remote(text: str) -> bool:
 def record(path: Path) -> dict[str, Any]:
     """Return what is known of a kept table: source, name, version, target, checksums; nothing for any other file."""
     try:
-        content = parsed(path.with_suffix(".json").read_text("utf-8"))
+        content = parse_json(path.with_suffix(".json").read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) and "sha256" in content else {}
@@ -73,7 +73,7 @@ def keep(source: str, target: Path, instead: str = "get the table as a file and 
             f"'{target.with_suffix('.json')}' to accept the new one"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with written_aside(target) as part:
+    with atomic_write(target) as part:
         _write_parquet(frame, part)
         about["sha256"] = hashlib.sha256(part.read_bytes()).hexdigest()
         write_file(target.with_suffix(".json"), json.dumps(about, indent=1))

@@ -18,7 +18,7 @@ from puarena.estimators.probability import Posterior, Probability
 from puarena.estimators.saving import ABOUT, FACTS, FORMAT, FORMAT_VERSION, WEIGHTS
 from puarena.estimators.steps import restored_step
 from puarena.estimators.training import Model, Network
-from puarena.utils.files import parsed
+from puarena.utils.files import parse_json
 
 READABLE = (1, 2, 3)  # formats
 
@@ -65,7 +65,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
         if not (folder / name).is_file():
             raise UserError(f"'{folder}' is not a saved model: it has no {name}")
     try:
-        about = parsed((folder / ABOUT).read_text(encoding="utf-8"))
+        about = parse_json((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"'{folder / ABOUT}' is not JSON: {error}") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:

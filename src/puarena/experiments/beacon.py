@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from puarena.errors import UserError
-from puarena.utils.files import parsed, write_file
+from puarena.utils.files import parse_json, write_file
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
@@ -69,7 +69,7 @@ def running(folder: Path) -> set[str]:
 def _runs(file: Path) -> list[str]:
     """The runs one note names, if the process that wrote it is alive."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        content = parsed(file.read_text(encoding="utf-8"))
+        content = parse_json(file.read_text(encoding="utf-8"))
         if _alive(content["host"], int(content["pid"]), time.time() - file.stat().st_mtime):
             return [str(run) for runs in content["fleets"].values() for run in runs]
     return []

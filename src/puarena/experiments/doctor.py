@@ -14,7 +14,7 @@ from puarena.experiments.state_marks import content_of
 from puarena.results import Folder
 from puarena.results.planned import FILE as PLANNED
 from puarena.results.sql import scan
-from puarena.utils.files import parsed, reason
+from puarena.utils.files import describe_error, parse_json
 
 
 @dataclass
@@ -93,7 +93,7 @@ def _damage(store: Folder, report: Report) -> Iterator[tuple[Path, str]]:
             yield file, what
     for file in sorted((store.path / "failures").glob("[!.]*")):
         try:
-            note = parsed(file.read_text(encoding="utf-8"))
+            note = parse_json(file.read_text(encoding="utf-8"))
             if not {"fleet", "runs", "reason"} <= set(note):
                 raise ValueError
         except (OSError, ValueError, TypeError):
@@ -123,7 +123,7 @@ def _runs_of(store: Folder, file: Path) -> set[str]:
                 f"SELECT run, step, count(*) FROM {scan([file])} GROUP BY run, step"
             ).fetchall()
         except (duckdb.Error, OSError) as error:
-            raise UserError(f"'{file}' cannot be read ({reason(error)})") from error
+            raise UserError(f"'{file}' cannot be read ({describe_error(error)})") from error
     if any(count > 1 for _, _, count in rows):
         raise UserError(f"'{file}' has two records of one run and step")
     return {run for run, _, _ in rows}

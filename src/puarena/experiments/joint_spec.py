@@ -12,7 +12,7 @@ from puarena.errors import UserError
 from puarena.experiments.plan import group, make_plan, planned_runs
 from puarena.experiments.problems import PROBLEM_LISTS, PROBLEM_SIZES, ProblemSpec, is_path
 from puarena.experiments.spec import EVERY, FULL_PRECISION, Spec
-from puarena.results import Store, Summary, ask
+from puarena.results import Results, Summary, ask
 from puarena.results.planned import PlannedRun
 from puarena.results.sql import sql_name
 
@@ -23,7 +23,7 @@ PROTOCOL = sorted(
 )  # must be the same
 
 
-def unite(stores: Sequence[Store]) -> tuple[dict[str, Any], str]:
+def unite(stores: Sequence[Results]) -> tuple[dict[str, Any], str]:
     """The smallest spec that has all runs of these folders, and its hash; refuses different protocols."""
     specs = _agreeing([Spec.load(store.spec) for store in stores])
     if len({store.spec_hash for store in stores}) == 1:
@@ -65,9 +65,9 @@ def unite(stores: Sequence[Store]) -> tuple[dict[str, Any], str]:
     return united.to_dict(), united.hash(_revisions(stores))
 
 
-def _revisions(stores: Sequence[Store]) -> dict[str, str]:
+def _revisions(stores: Sequence[Results]) -> dict[str, str]:
     """What datasets hold whose names do not say it; two folders must have had the same."""
-    known: dict[str, tuple[Store, str]] = {}
+    known: dict[str, tuple[Results, str]] = {}
     for store in stores:
         for name, revision in store.info.get("revisions", {}).items():
             first, theirs = known.setdefault(name, (store, revision))
@@ -126,7 +126,7 @@ def _word(value: Any) -> str:
 
 
 def _hyper(
-    stores: Sequence[Store], specs: list[Spec], names: Sequence[str]
+    stores: Sequence[Results], specs: list[Spec], names: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """All fixed values; an algorithm that two folders have must have the same ones in both."""
     fixed: dict[str, dict[str, Any]] = {}
@@ -207,7 +207,7 @@ def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     return joined if len(joined) == len(problems) else _joined(joined)
 
 
-def planned(store: Store) -> list[PlannedRun]:
+def planned(store: Results) -> list[PlannedRun]:
     """The runs a results folder is meant to have: as it kept them, or else from its spec.
 
     A plugin that the spec names is not run for this: of such a folder that kept nothing, only what is stored is known.

@@ -25,8 +25,8 @@ from puarena.experiments.spec import EVERY, FULL_PRECISION, PROTOCOL, Spec
 from puarena.experiments.values import ESTIMATE, OPTIMIZER, TRUE_PRIOR
 from puarena.experiments.words import counted, enumerated
 from puarena.pu import Problem, labeling
-from puarena.results.identity import digest
 from puarena.results.planned import PlannedRun
+from puarena.utils.identity import digest
 
 LARGEST = 250_000  # runs of a plan
 ESTIMATING = 10  # minutes of one core on images to estimate a prior

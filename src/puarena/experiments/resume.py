@@ -19,7 +19,7 @@ from puarena.experiments.state_marks import content_of
 from puarena.results import Folder
 from puarena.training import Fleet, State, StateError
 from puarena.training.checkpoint import made_by
-from puarena.utils.files import SEAL, is_whole, parsed, sealed, write_file
+from puarena.utils.files import SEAL, add_seal, is_intact, parse_json, write_file
 
 EVERY = 180.0  # seconds between two states of a fleet
 
@@ -83,7 +83,7 @@ class StateFile:
         try:
             write_file(
                 self.path,
-                sealed(
+                add_seal(
                     save(tensors, self.marks | {"done": str(done), "parts": parts, "seal": SEAL})
                 ),
             )
@@ -98,10 +98,10 @@ class StateFile:
         if not self.path.exists():
             return []
         try:
-            if not is_whole(self.path.read_bytes()):
+            if not is_intact(self.path.read_bytes()):
                 raise ValueError("its checksum is wrong")
             with safe_open(self.path, framework="pt") as file:
-                notes = parsed(file.metadata()["parts"])
+                notes = parse_json(file.metadata()["parts"])
                 tensors: list[dict] = [{} for _ in notes]
                 for key in file.keys():  # noqa: SIM118
                     part, name = key.split("/", 1)

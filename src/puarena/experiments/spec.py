@@ -33,7 +33,7 @@ from puarena.experiments.values import (
 )
 from puarena.experiments.words import counted, enumerated
 from puarena.pu import labeling as ways
-from puarena.results.identity import canonical, digest
+from puarena.utils.identity import canonical, digest
 from puarena.utils.yaml_files import read_yaml
 
 ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec

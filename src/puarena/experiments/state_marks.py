@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from puarena.utils.files import parsed
+from puarena.utils.files import parse_json
 
 
 def content_of(marks: Mapping[str, str]) -> tuple[list[str], int]:
     """The runs of a state and the run-steps behind them; a ValueError if these are not the marks of one."""
-    runs, done, parts = parsed(marks["runs"]), int(marks["done"]), parsed(marks["parts"])
+    runs, done, parts = parse_json(marks["runs"]), int(marks["done"]), parse_json(marks["parts"])
     if not (
         isinstance(runs, list)
         and runs

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-    from puarena.results import Store
+    from puarena.results import Results
     from puarena.results.planned import PlannedRun
 
 REASONS = 5  # shown of one algorithm
@@ -93,7 +93,7 @@ class Standing:
         return "  ".join(words)
 
 
-def standing(store: Store, runs: Sequence[PlannedRun] | None = None) -> Standing:
+def standing(store: Results, runs: Sequence[PlannedRun] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
@@ -182,7 +182,7 @@ def _line(branch: Branch, width: int) -> Text:
     return line
 
 
-def show(store: Store, console: Console | None = None) -> Standing:
+def show(store: Results, console: Console | None = None) -> Standing:
     """Print the tree."""
     from rich.console import Console
 
@@ -191,7 +191,7 @@ def show(store: Store, console: Console | None = None) -> Standing:
     return current
 
 
-def watch(store: Store, every: float = 2.0, console: Console | None = None) -> Standing:
+def watch(store: Results, every: float = 2.0, console: Console | None = None) -> Standing:
     """Show the tree and keep it up to date until nothing is missing; an interrupt ends it, too."""
     from rich.console import Console
     from rich.live import Live

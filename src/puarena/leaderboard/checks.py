@@ -15,9 +15,9 @@ from puarena.experiments.problems import PROBLEM_SIZES
 from puarena.experiments.spec import Spec
 from puarena.experiments.values import ESTIMATE
 from puarena.metrics import CRITERIA, Counts
-from puarena.results import Folder, Store, ask
-from puarena.results.identity import digest
-from puarena.utils.files import parsed
+from puarena.results import Folder, Results, ask
+from puarena.utils.files import parse_json
+from puarena.utils.identity import digest
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -42,7 +42,7 @@ EXACT = 1e-9  # what is computed twice from the same counts may differ by
 class Checked:
     """Results that passed: their spec, and what they were computed with."""
 
-    store: Store
+    store: Results
     spec: Spec
     runs: int
     versions: tuple[str, ...]
@@ -50,7 +50,7 @@ class Checked:
     devices: tuple[str, ...]
 
 
-def check(store: Store) -> Checked:
+def check(store: Results) -> Checked:
     """Check everything that can be checked without training anything again; the first doubt is an error."""
     spec = Spec.load(store.spec)
     if spec.hash() != store.spec_hash:
@@ -78,7 +78,7 @@ def check(store: Store) -> Checked:
     return Checked(store, spec, len(plan.runs), versions, torch, devices)
 
 
-def _missing(store: Store, runs: Sequence[RunSpec]) -> Iterator[str]:
+def _missing(store: Results, runs: Sequence[RunSpec]) -> Iterator[str]:
     """Runs that were planned and have no curve."""
     done = store.done_runs()
     lacking = [run for run in runs if run.run_id not in done]
@@ -94,7 +94,7 @@ def _missing(store: Store, runs: Sequence[RunSpec]) -> Iterator[str]:
         yield f"it has {len(foreign)} runs that its spec does not plan, such as {min(foreign)}"
 
 
-def _edited(store: Store, curves: DataFrame, runs: Sequence[RunSpec]) -> Iterator[str]:
+def _edited(store: Results, curves: DataFrame, runs: Sequence[RunSpec]) -> Iterator[str]:
     """Rows that are not as a run of this plan writes them."""
     planned = {run.run_id: run for run in runs}
     stored = curves[["run", *facts(runs[0]), "hyper"]].drop_duplicates()
@@ -103,7 +103,7 @@ def _edited(store: Store, curves: DataFrame, runs: Sequence[RunSpec]) -> Iterato
         wrong = [name for name, value in facts(run).items() if not _equal(row[name], value)]
         if wrong:
             yield f"its run {row['run']} does not have the {wrong[0]} that was planned"
-        if not _same_hyper(parsed(row["hyper"]), {**dict(run.hyper), "momentum": run.momentum}):
+        if not _same_hyper(parse_json(row["hyper"]), {**dict(run.hyper), "momentum": run.momentum}):
             yield f"its run {row['run']} does not have the hyperparameters that were planned"
     if not store.summarized:
         yield from _records(curves, planned)

@@ -18,7 +18,7 @@ from puarena.experiments.status import Standing, standing
 from puarena.leaderboard.protocol import command_of, departures
 from puarena.report.agreement import to_published_csv
 from puarena.report.export import export, portable
-from puarena.results import Store, ask, open_store
+from puarena.results import Results, ask, open_results
 from puarena.results import published as shelf
 from puarena.utils.files import cannot_write, write_file
 
@@ -43,7 +43,7 @@ class Published:
 
 
 def publish(
-    source: str | Path | Store,
+    source: str | Path | Results,
     out: str | Path,
     name: str | None = None,
     commit: str = "",
@@ -58,7 +58,7 @@ def publish(
     not changed under the same version of puarena unless told to ``replace`` them; those of an older version move to a
     folder named after it.
     """
-    store = source if isinstance(source, Store) else open_store(source)
+    store = source if isinstance(source, Results) else open_results(source)
     spec = Spec.load(store.spec)
     name = (
         name
@@ -129,7 +129,7 @@ def _make_room(
             os.replace(file, kept / file.name)
 
 
-def card_of(store: Store) -> dict[str, Any]:
+def card_of(store: Results) -> dict[str, Any]:
     """What made these results, as far as they say it themselves."""
     with store.reading():
         makers = ask(
@@ -188,7 +188,7 @@ def check_files(card: dict[str, Any], folder: Path) -> None:
             )
 
 
-def _command(store: Store) -> str:
+def _command(store: Results) -> str:
     spec = Spec.load(store.spec)
     command = None if spec.plugins else command_of(spec)
     return f"{command or 'puarena run SPEC.yaml'} --out RESULTS"

@@ -22,7 +22,7 @@ from puarena.report.compare import Line, published_criterion
 from puarena.report.methods import Method
 from puarena.report.problems import Problem, read_all
 from puarena.report.select import aggregate, select
-from puarena.results import Store, Summary, ask, open_store
+from puarena.results import Results, Summary, ask, open_results
 from puarena.results.sql import sql_name, sql_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def reproduce(
 
     ``out`` keeps the new results; ``how`` goes to ``bench.run`` (device, data, workers).
     """
-    store = open_store(source)
+    store = open_results(source)
     spec = _runnable(store, plugins)
     plugin_names(spec.plugins)
     wanted = (
@@ -144,11 +144,11 @@ def reproduce(
         )
         if outcome.failures:
             raise UserError(f"the row could not be run again: {outcome.failures[0].reason}")
-        again = open_store(outcome.out)
+        again = open_results(outcome.out)
         return _compared(store, again, name, planned, split)
 
 
-def _runnable(store: Store, plugins: Sequence[str]) -> Spec:
+def _runnable(store: Results, plugins: Sequence[str]) -> Spec:
     """The spec of the store; a summary names plugins without their folders, and a submission brings them along."""
     spec = Spec.load(store.spec)
     if not isinstance(store, Summary) or not spec.plugins:
@@ -166,7 +166,7 @@ def _runnable(store: Store, plugins: Sequence[str]) -> Spec:
 
 
 def _compared(
-    store: Store, again: Store, name: str, planned: list[RunSpec], split: int | None
+    store: Results, again: Results, name: str, planned: list[RunSpec], split: int | None
 ) -> Reproduction:
     """Record by record, and cell by cell."""
     import duckdb
@@ -214,7 +214,7 @@ def _compared(
 
 
 def _rows(
-    store: Store, name: str, planned: list[RunSpec], split: int | None, con: Any
+    store: Results, name: str, planned: list[RunSpec], split: int | None, con: Any
 ) -> DuckDBPyRelation:
     """The rows of this method on these problems."""
     keys = {

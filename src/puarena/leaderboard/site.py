@@ -27,7 +27,7 @@ from puarena.report.page import write_page
 from puarena.report.sources import opened
 from puarena.results import Summary
 from puarena.results.published import COMMUNITY, NUMBERS, listed, read_card
-from puarena.utils.files import cannot_write, plain_cell, write_file
+from puarena.utils.files import cannot_write, escape_cell, write_file
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
@@ -123,7 +123,7 @@ def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
     for folder, card in sent:
         lines = (folder / NUMBERS).read_text(encoding="utf-8").splitlines()
         rows = ({**row, "submission": card["name"]} for row in csv.DictReader(lines))
-        writer.writerows({key: plain_cell(value) for key, value in row.items()} for row in rows)
+        writer.writerows({key: escape_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 

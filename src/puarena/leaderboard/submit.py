@@ -22,7 +22,7 @@ from puarena.leaderboard.protocol import differences, suite_of
 from puarena.leaderboard.publish import card_of, check_files, write_card
 from puarena.report.agreement import to_published_csv
 from puarena.report.export import export, portable
-from puarena.results import Folder, Summary, open_store
+from puarena.results import Folder, Summary, open_results
 from puarena.results.published import CARD, COMMUNITY, NUMBERS, SUMMARY, read_card
 from puarena.utils.files import cannot_write, write_file
 
@@ -68,7 +68,7 @@ def submit(
         raise UserError(
             f"--code takes the address of the method's code (https://...), and '{code}' was given"
         )
-    store = open_store(source)
+    store = open_results(source)
     if not isinstance(store, Folder):
         raise UserError(f"'{source}' is a summary; submit the results folder that it was made from")
     plugins = [Path(plugin) for plugin in store.spec.get("plugins", ())]

@@ -17,7 +17,7 @@ from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.render import out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
-from puarena.utils.files import plain_cell
+from puarena.utils.files import escape_cell
 
 MORE = (
     "setting",
@@ -73,7 +73,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*NEEDED, *MORE))
-    writer.writerows(map(plain_cell, line[-1]) for line in sorted(lines))
+    writer.writerows(map(escape_cell, line[-1]) for line in sorted(lines))
     return out(text.getvalue(), path)
 
 

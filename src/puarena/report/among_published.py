@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from puarena.errors import UserError
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.sources import GROUP, Curves, opened
-from puarena.results import Store, Summary, ask, open_store
+from puarena.results import Results, Summary, ask, open_results
 from puarena.results.sql import sql_name
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ PROTOCOL = (  # what of two specs must agree for their rows to be one experiment
 )
 
 
-class Beside(Store):
+class Beside(Results):
     """A store's results, and those of others on the same problems."""
 
-    def __init__(self, own: Store, others: Sequence[Store]) -> None:
+    def __init__(self, own: Results, others: Sequence[Results]) -> None:
         parts = [part for store in (own, *others) for part in _parts(store)]
         super().__init__(own.path, own.info | {"sources": parts})
         self.own, self.others = own, list(others)
@@ -76,7 +76,7 @@ class Beside(Store):
         return together
 
 
-def beside(source: str | Path | Store, others: Iterable[str | Path | Store]) -> Curves:
+def beside(source: str | Path | Results, others: Iterable[str | Path | Results]) -> Curves:
     """Results together with those of others on the same problems; ``notes`` of it begin with what differs."""
     own = _opened(source)
     stores = [_opened(other) for other in others]
@@ -106,7 +106,7 @@ def beside(source: str | Path | Store, others: Iterable[str | Path | Store]) -> 
     return curves
 
 
-def differences(own: Store, other: Store) -> list[str]:
+def differences(own: Results, other: Results) -> list[str]:
     """What of the protocols and versions of two stores differs, in words; nothing if they are one experiment."""
     words = [
         f"{key}: {_word(own.spec.get(key))} and {_word(other.spec.get(key))}"
@@ -124,7 +124,7 @@ def differences(own: Store, other: Store) -> list[str]:
     return words
 
 
-def name_of(store: Store) -> str:
+def name_of(store: Results) -> str:
     """The name a reader knows the results by."""
     name = store.path.resolve().name
     if not isinstance(store, Summary):
@@ -136,7 +136,7 @@ def name_of(store: Store) -> str:
     )
 
 
-def _whose(own: Store, others: Sequence[Store]) -> str:
+def _whose(own: Results, others: Sequence[Results]) -> str:
     """Which rows are whose, and which of the others' are left out."""
     mine, *theirs = [_methods(store) for store in (own, *others)]
     names = ", ".join(name_of(store) for store in others)
@@ -149,11 +149,11 @@ def _whose(own: Store, others: Sequence[Store]) -> str:
     )
 
 
-def _opened(source: str | Path | Store) -> Store:
-    return source if isinstance(source, Store) else open_store(source)
+def _opened(source: str | Path | Results) -> Results:
+    return source if isinstance(source, Results) else open_results(source)
 
 
-def _problems(store: Store) -> list[Problem]:
+def _problems(store: Results) -> list[Problem]:
     with store.reading():
         keys = ", ".join(map(sql_name, PROBLEM))
         return read_all(
@@ -161,7 +161,7 @@ def _problems(store: Store) -> list[Problem]:
         )
 
 
-def _methods(store: Store) -> list[str]:
+def _methods(store: Results) -> list[str]:
     with store.reading():
         rows = ask(
             store.relation(), "SELECT DISTINCT algorithm FROM curves ORDER BY ALL"
@@ -169,7 +169,7 @@ def _methods(store: Store) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _parts(store: Store) -> list[dict[str, Any]]:
+def _parts(store: Results) -> list[dict[str, Any]]:
     """Where the rows come from, as a merged folder says it."""
     runs = len(store.done_runs())
     about = {

@@ -20,8 +20,8 @@ from puarena.report.render import md, number, out
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
 from puarena.report.table import Cell, shown
-from puarena.results import Store
-from puarena.utils.files import plain_cell
+from puarena.results import Results
+from puarena.utils.files import escape_cell
 from puarena.utils.notebook import Shown, html_table
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def compare(
     return comparisons
 
 
-def protocol_differences(store: Store | None) -> str:
+def protocol_differences(store: Results | None) -> str:
     """In what a folder's protocol differs from the published one, in words; nothing where it does not."""
     if store is None:
         return ""
@@ -380,7 +380,7 @@ def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = N
             ]
             where = [getattr(item, name) for name in about]
             words = map(
-                plain_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)]
+                escape_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)]
             )
             writer.writerow([*words, *values, line.n, number(item.spearman), len(item.lines)])
     return out(text.getvalue(), path)

@@ -10,7 +10,7 @@ from puarena import __version__
 from puarena.errors import UserError
 from puarena.report.select import select
 from puarena.report.sources import opened
-from puarena.results import FORMAT, Store, open_store
+from puarena.results import FORMAT, Results, open_results
 from puarena.results.summary import write_summary
 
 ROWS = """
@@ -21,7 +21,7 @@ ROWS = """
 
 
 def export(
-    source: str | Path | Store, path: str | Path, notes: Sequence[str] = ()
+    source: str | Path | Results, path: str | Path, notes: Sequence[str] = ()
 ) -> dict[str, int]:
     """Write the summary; return how many ``runs`` and ``records`` it has, and of how many records it is made.
 
@@ -30,7 +30,7 @@ def export(
     """
     import duckdb
 
-    store = source if isinstance(source, Store) else open_store(source)
+    store = source if isinstance(source, Results) else open_results(source)
     with duckdb.connect() as con, store.reading():
         curves = opened(store)
         chosen = select(curves)

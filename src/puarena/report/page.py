@@ -18,7 +18,7 @@ from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.table import ERRORS, ErrorKind, table
-from puarena.results import OK, Store
+from puarena.results import OK, Results
 from puarena.results.published import card_file, read_card
 from puarena.utils.files import write_file
 
@@ -113,7 +113,7 @@ def _verdict(data: dict[str, Any]) -> str:
     return ""
 
 
-def _made(store: Store | None) -> dict[str, str]:
+def _made(store: Results | None) -> dict[str, str]:
     """When the results were written, the commit of the program and the machine, where these are known."""
     if store is None:
         return {"date": "", "commit": "", "machine": ""}

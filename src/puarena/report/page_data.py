@@ -23,7 +23,7 @@ from puarena.report.problems import PROBLEM, Problem, read, read_all, settings
 from puarena.report.sources import GROUP, Curves
 from puarena.report.table import Table
 from puarena.report.table import shown as printed
-from puarena.utils.files import parsed
+from puarena.utils.files import parse_json
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -243,7 +243,7 @@ def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
         parts = [f"learning rate {row['lr']:.3g}"] if "lr" in known else []
         parts += [f"batch {row['batch_size']}"] if "batch_size" in known else []
         try:
-            values = parsed(row.get("hyper") or "{}")
+            values = parse_json(row.get("hyper") or "{}")
         except ValueError:
             values = {}
         parts += [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.problems import PROBLEM
 from puarena.report.table import Cell, Column, Row, Table
-from puarena.utils.files import plain_cell, write_file
+from puarena.utils.files import escape_cell, write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -252,7 +252,7 @@ def to_csv(tables: Sequence[Table], path: str | Path | None = None) -> str:
                 values += [
                     number(x) for x in (cell.std_population, cell.std_sample, cell.stderr_sample)
                 ]
-                words = map(plain_cell, [*problem, *method, column.metric, column.criterion])
+                words = map(escape_cell, [*problem, *method, column.metric, column.criterion])
                 writer.writerow([*words, *values, cell.n, int(cell.best)])
     return out(text.getvalue(), path)
 

@@ -22,7 +22,7 @@ from puarena.metrics import (
 from puarena.pu.labeling import SCAR
 from puarena.report.methods import METHOD
 from puarena.report.problems import PROBLEM, settings
-from puarena.results import Store, ask, open_store
+from puarena.results import Results, ask, open_results
 from puarena.results.schema import is_value
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _of_a_frame() -> Iterator[None]:
 class Curves:
     """Stored curves that are opened once, however often they are asked: a relation, and its store if it has one."""
 
-    def __init__(self, relation: DuckDBPyRelation, store: Store | None = None) -> None:
+    def __init__(self, relation: DuckDBPyRelation, store: Results | None = None) -> None:
         missing = [name for name in NEEDED if name not in relation.columns]
         if missing:
             raise UserError(f"this is not a table of curves: it has no column {', '.join(missing)}")
@@ -165,7 +165,7 @@ class Curves:
         return joined
 
 
-Source: TypeAlias = "Curves | Store | str | Path | DuckDBPyRelation | DataFrame"
+Source: TypeAlias = "Curves | Results | str | Path | DuckDBPyRelation | DataFrame"
 
 
 def opened(source: Source) -> Curves:
@@ -175,8 +175,8 @@ def opened(source: Source) -> Curves:
 
     if isinstance(source, Curves):
         return source
-    store = open_store(source) if isinstance(source, (str, Path)) else source
-    if isinstance(store, Store):
+    store = open_results(source) if isinstance(source, (str, Path)) else source
+    if isinstance(store, Results):
         con = duckdb.connect()
         con.execute("SET parquet_metadata_cache = true")  # many queries over the same files follow
         return Curves(store.relation(con), store)

@@ -176,7 +176,7 @@ def table(
     algorithms: Sequence[str] | None = None,
     selection: DataFrame | None = None,
 ) -> Shown[Table]:
-    """Make one table per problem from a results folder (a path or a ``Store``) or a relation like ``load``'s.
+    """Make one table per problem from a results folder (a path or a ``Results``) or a relation like ``load``'s.
 
     ``metrics`` and ``criteria``: names of records of ``puarena.metrics``; the usual ones, and those of the profile,
     unless told. ``error``: ``stderr`` (the paper's), ``stderr-sample`` or ``std``. ``algorithms``: which, in order.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-class Store:
+class Results:
     """Results that can be read. ``info`` has the spec, its hash, and the versions that made them."""
 
     def __init__(self, path: Path, info: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from puarena.errors import UserError
-from puarena.utils.files import parsed, write_file
+from puarena.utils.files import parse_json, write_file
 from puarena.utils.processes import MACHINE, beginning, lives
 
 BEAT = 10.0  # seconds between two signs of life
@@ -118,7 +118,7 @@ def is_claimed(folder: Path, name: str) -> bool:
 def is_alive(file: Path) -> bool:
     """Does the owner of a claim live? Of another machine's only the last sign of life can tell."""
     try:
-        content = parsed(file.read_text(encoding="utf-8"))
+        content = parse_json(file.read_text(encoding="utf-8"))
         if content["machine"] == MACHINE:
             return lives(int(content["pid"]), str(content["began"]))
     except FileNotFoundError:
@@ -156,5 +156,5 @@ def _parts(file: Path) -> tuple[str, int]:
 
 def _owner(file: Path) -> str:
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(parsed(file.read_text(encoding="utf-8"))["token"])
+        return str(parse_json(file.read_text(encoding="utf-8"))["token"])
     return ""

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 from puarena import __version__
 from puarena.errors import UserError
 from puarena.results import claims
-from puarena.results.base import Store, has_schema
-from puarena.results.identity import digest
+from puarena.results.base import Results, has_schema
 from puarena.results.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.results.planned import Planned, read_planned, write_planned
 from puarena.results.schema import FORMAT, check_frame, select_list
 from puarena.results.sql import check_handles
 from puarena.utils.files import (
+    allow_open_files,
     cannot_write,
     check_writable,
-    is_whole,
-    make_room,
-    parsed,
-    reason,
-    tidy,
+    describe_error,
+    is_intact,
+    parse_json,
+    remove_temporary_files,
     write_file,
 )
+from puarena.utils.identity import digest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PARTS = ("shards", "failures", "progress", "claims")
 
 
-class Folder(Store):
+class Folder(Results):
     """A results folder. ``create`` to write into it, the constructor to read it."""
 
     def __init__(self, path: str | Path) -> None:
@@ -68,12 +68,12 @@ class Folder(Store):
                 cls(path)._check_same(spec_hash)
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            tidy(path, *folders)
+            remove_temporary_files(path, *folders)
         except UserError:
             raise
         except (OSError, ValueError) as error:
             raise UserError(
-                f"cannot use the results folder '{path}' ({reason(error)}); use another --out"
+                f"cannot use the results folder '{path}' ({describe_error(error)}); use another --out"
             ) from error
         check_writable(*folders)
         kept = {
@@ -183,7 +183,7 @@ class Folder(Store):
             stamps = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
         except OSError as error:
             raise UserError(
-                f"cannot read the results folder '{self.path}' ({reason(error)})"
+                f"cannot read the results folder '{self.path}' ({describe_error(error)})"
             ) from error
         fresh = [file for file in files if self._verified.get(file) != stamps[file]]
         if fresh:
@@ -191,7 +191,7 @@ class Folder(Store):
                 for file in fresh:
                     self.check_shard(con, file)
         self._verified = stamps
-        make_room(len(files))
+        allow_open_files(len(files))
         return files
 
     def check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
@@ -225,7 +225,7 @@ class Folder(Store):
         notes = []
         for file in sorted(self.path.glob("failures/[!.]*.json")):
             try:
-                content = parsed(file.read_text(encoding="utf-8"))
+                content = parse_json(file.read_text(encoding="utf-8"))
                 needed = {
                     "fleet": content["fleet"],
                     "runs": list(content["runs"]),
@@ -249,7 +249,7 @@ class Folder(Store):
             states[file] = {}
             with suppress(OSError, SafetensorError), safe_open(file, framework="np") as opened:
                 marks = opened.metadata() or {}
-                if is_whole(file.read_bytes()):
+                if is_intact(file.read_bytes()):
                     states[file] = marks
         return states
 
@@ -258,7 +258,7 @@ class Folder(Store):
         runs: set[str] = set()
         for marks in self.states().values():
             with suppress(ValueError, TypeError):
-                runs.update(map(str, parsed(marks.get("runs", "[]"))))
+                runs.update(map(str, parse_json(marks.get("runs", "[]"))))
         return runs
 
 
@@ -281,11 +281,11 @@ def _read_info(path: Path) -> dict[str, Any]:
             raise UserError(f"there is no results folder '{path}'")
         if not file.is_file():
             raise UserError(f"'{path}' is not a results folder of puarena: it has no spec.json")
-        info = parsed(file.read_text(encoding="utf-8"))
+        info = parse_json(file.read_text(encoding="utf-8"))
     except UserError:
         raise
     except OSError as error:
-        raise UserError(f"cannot read '{file}' ({reason(error)})") from error
+        raise UserError(f"cannot read '{file}' ({describe_error(error)})") from error
     except ValueError as error:
         raise UserError(
             f"'{file}' is truncated or not JSON; restore it, or use another results folder"

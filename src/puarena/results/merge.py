@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError, unknown_name
-from puarena.results import Folder, Store, Summary, open_store
-from puarena.results.identity import digest
+from puarena.results import Folder, Results, Summary, open_results
 from puarena.results.planned import united
 from puarena.results.schema import FORMAT, MADE_BY, is_value
 from puarena.results.sql import sql_name
 from puarena.utils.files import write_file
+from puarena.utils.identity import digest
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Unite = Callable[
-    [Sequence[Store]], tuple[dict[str, Any], str]
+    [Sequence[Results]], tuple[dict[str, Any], str]
 ]  # the spec that has all runs of folders, and its hash
 OVERLAP = {
     "refuse": "a run with two results is an error",
@@ -70,7 +70,7 @@ def merge(
         raise UserError("merging needs at least two results folders")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"'{out}' already exists; merge into a new folder with another --out")
-    stores = [open_store(path) for path in paths]
+    stores = [open_results(path) for path in paths]
     _check_versions(stores)
     spec, spec_hash = unite(stores)
     with duckdb.connect() as con:
@@ -90,7 +90,7 @@ def merge(
     return Merged(out, len(owners), shared, counts, tolerance, difference)
 
 
-def _check_versions(stores: list[Store]) -> None:
+def _check_versions(stores: list[Results]) -> None:
     """Numbers of another minor version may differ."""
     first, *others = [
         (store.path, str(store.info["versions"].get("puarena", "unknown"))) for store in stores
@@ -104,7 +104,7 @@ def _check_versions(stores: list[Store]) -> None:
 
 
 def _owners(
-    con: DuckDBPyConnection, stores: list[Store], overlap: str, tolerance: float
+    con: DuckDBPyConnection, stores: list[Results], overlap: str, tolerance: float
 ) -> tuple[dict[str, int], int, float]:
     """From which folder each run is taken (the one with more records, else the first); how many are in several, and by
     how much they differ there."""
@@ -131,7 +131,7 @@ def _owners(
 
 def _difference(
     con: DuckDBPyConnection,
-    stores: list[Store],
+    stores: list[Results],
     runs: list[str],
     pair: tuple[int, int],
     tolerance: float,
@@ -173,7 +173,7 @@ def _difference(
 
 def _write(
     con: DuckDBPyConnection,
-    stores: list[Store],
+    stores: list[Results],
     owners: dict[str, int],
     folder: Path,
     spec: dict[str, Any],
@@ -240,7 +240,7 @@ def _free(fleet: str, names: set[str]) -> str:
     return name
 
 
-def _provenance(store: Store, runs: int) -> list[dict[str, Any]]:
+def _provenance(store: Results, runs: int) -> list[dict[str, Any]]:
     """Where results come from; of a merged folder, where its parts came from."""
     name = store.path.resolve().name
     parts: list[dict[str, Any]] = store.info.get("sources", [])

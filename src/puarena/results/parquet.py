@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from puarena.results.sql import scan, sql_file, sql_text
-from puarena.utils.files import SEAL, cannot_write, is_whole, sealed, written_aside
+from puarena.utils.files import SEAL, add_seal, atomic_write, cannot_write, is_intact
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -29,12 +29,12 @@ def write_parquet(
         f"{key}: {sql_text(value)}" for key, value in {**marks, SEALED: SEAL}.items()
     )
     options = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{{listed}}}"
-    with written_aside(target, exclusive) as temp:
+    with atomic_write(target, exclusive) as temp:
         try:
             con.execute(f"COPY ({query}) TO {sql_text(temp)} ({options})")
         except duckdb.IOException as error:
             raise cannot_write(target, error) from error
-        temp.write_bytes(sealed(temp.read_bytes()))
+        temp.write_bytes(add_seal(temp.read_bytes()))
 
 
 def footer(con: DuckDBPyConnection, file: Path) -> tuple[dict[str, str], dict[bytes, bytes]]:
@@ -46,5 +46,5 @@ def footer(con: DuckDBPyConnection, file: Path) -> tuple[dict[str, str], dict[by
 
 def is_damaged(file: Path, has_seal: bool) -> bool:
     """Has a bit of the file changed? One without a seal is damaged where all have one."""
-    whole = is_whole(file.read_bytes())
+    whole = is_intact(file.read_bytes())
     return not whole and (has_seal or whole is not None)

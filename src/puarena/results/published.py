@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError, unknown_name
-from puarena.utils.files import parsed, reason
+from puarena.utils.files import describe_error, parse_json
 
 PREFIX = "published:"
 USUAL = "-definition"  # the profile that is meant where a name has none
@@ -66,9 +66,9 @@ def read_card(summary: Path) -> dict[str, Any]:
     """What made a published summary."""
     file = card_file(summary)
     try:
-        card = parsed(file.read_text(encoding="utf-8"))
+        card = parse_json(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"cannot read the card '{file}' ({reason(error)})") from None
+        raise UserError(f"cannot read the card '{file}' ({describe_error(error)})") from None
     except ValueError:
         raise UserError(f"the card '{file}' is not JSON") from None
     if not isinstance(card, dict):

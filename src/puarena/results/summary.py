@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
-from puarena.results.base import Store, has_schema
+from puarena.results.base import Results, has_schema
 from puarena.results.parquet import SEALED, footer, is_damaged, write_parquet
 from puarena.results.schema import FORMAT, select_list
-from puarena.utils.files import parsed
+from puarena.utils.files import parse_json
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MARK = "puarena_summary"  # the key of the metadata
 
 
-class Summary(Store):
+class Summary(Results):
     """A summary; ``info["summary"]`` says what it was made from."""
 
     def __init__(self, path: str | Path) -> None:
@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with duckdb.connect() as con:
             columns, marks = footer(con, path)
-        info: dict[str, Any] = parsed(marks[MARK.encode()])
+        info: dict[str, Any] = parse_json(marks[MARK.encode()])
     except (duckdb.Error, KeyError, ValueError):
         raise UserError(
             f"'{path}' is neither a results folder nor a summary that 'puarena export' wrote"
