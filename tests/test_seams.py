@@ -187,20 +187,20 @@ class Counted(base.Figure):
 '''
 
 NEW = {  # files that are added
-    "a table dataset": {"data/sets/two_moons.py": TABLE},
-    "an image dataset": {"data/sets/stripes.py": IMAGES, "data/views/darker.py": VIEW},
+    "a table dataset": {"datasets/builtin/two_moons.py": TABLE},
+    "an image dataset": {"datasets/builtin/stripes.py": IMAGES, "datasets/views/darker.py": VIEW},
     "a network": {"networks/narrow.py": NETWORK},
     "an algorithm with two networks": {"algorithms/twins.py": ALGORITHM},
-    "a labeling mechanism": {"data/labeling/first.py": MECHANISM},
-    "an executor": {"bench/executors/backwards.py": EXECUTOR},
+    "a labeling mechanism": {"pu/labeling/first.py": MECHANISM},
+    "an executor": {"experiments/executors/backwards.py": EXECUTOR},
     "a figure": {"report/figures/counted.py": FIGURE},
 }
 LINES = {  # files that get lines more: where, and which
     "a criterion": {"metrics/criteria.py": ("\n\ndef criterion(", CRITERION)},
     "a test metric": {"metrics/scores.py": ("\n\ndef metric(", METRIC)},
-    "a suite": {"bench/suites.py": ("\n\ndef names(", SUITE)},
+    "a suite": {"experiments/suites.py": ("\n\ndef names(", SUITE)},
     "an executor": {
-        "bench/executors/base.py": (
+        "experiments/executors/base.py": (
             "    stop: Stop",
             '    greeting: str | None = option("a word", "WORD")\n',
         )

@@ -9,7 +9,7 @@ import puarena
 
 FOLDER = "reference"
 ROOMS = {  # in the order of the navigation
-    "practice": "practitioners",
+    "estimators": "practitioners",
     "priors": "class priors",
     "classics": "the classics",
     "metrics": "criteria and metrics",

@@ -138,7 +138,9 @@ def test_the_wheel_has_every_file_of_the_package_and_the_published_results(wheel
         name.removeprefix("src/puarena/") for name in listed if name.startswith("src/puarena/")
     }
     wanted |= {
-        str(path.relative_to(ROOT)) for path in (ROOT / "results").rglob("*") if path.is_file()
+        str(Path("published", path.relative_to(ROOT / "results")))
+        for path in (ROOT / "results").rglob("*")
+        if path.is_file()
     }
     assert {
         "report/published/results-case1.csv",

@@ -823,10 +823,10 @@ def test_an_interrupt_leaves_nothing(here, cache, monkeypatch, where):
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 def test_a_kill_leaves_nothing_that_is_used(here, cache):
     code = (
-        "import os, signal\nfrom puarena import data\nfrom puarena.datasets.builtin import imagenette\n"
+        "import os, signal\nfrom puarena import datasets\nfrom puarena.datasets.builtin import imagenette\n"
         "imagenette.COUNTS = dict.fromkeys(imagenette.COUNTS, (2, 1))\n"
         "os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"data.load('imagenette', {str(here)!r})"
+        f"datasets.load('imagenette', {str(here)!r})"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
     (left,) = (cache / "imagenette").iterdir()

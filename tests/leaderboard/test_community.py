@@ -174,7 +174,7 @@ def test_what_is_published_says_how_to_run_it_again(tmp_path):
 
 def test_the_wheel_takes_the_results_along():
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert '[tool.hatch.build.targets.wheel.force-include]\n"results" = "puarena/results"' in text
+    assert '[tool.hatch.build.targets.wheel.force-include]\n"results" = "puarena/published"' in text
 
 
 def test_a_name_that_is_not_published():

@@ -28,9 +28,9 @@ def jitted(tree: ast.AST) -> list[ast.FunctionDef]:
 
 def test_where_they_are():
     assert [str(path.relative_to(SOURCE)) for path in FILES] == [
-        "fleet/sgd_kernel.py",
         "networks/kernels/mlp.py",
         "networks/kernels/resnet.py",
+        "training/sgd_kernel.py",
     ]
 
 

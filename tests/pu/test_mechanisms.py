@@ -59,7 +59,7 @@ def text_of(params):
 
 @pytest.mark.parametrize(
     "case",
-    goldens.cases("labeling", lambda c: "e" in (c.get("expected_value") or [])),
+    goldens.cases("labelling", lambda c: "e" in (c.get("expected_value") or [])),
     ids=lambda c: c["id"],
 )
 def test_golden_probabilities(case):
@@ -74,7 +74,7 @@ def test_golden_probabilities(case):
 
 
 @pytest.mark.parametrize(
-    "case", goldens.cases("labeling", lambda c: "-madow" in c["id"]), ids=lambda c: c["id"]
+    "case", goldens.cases("labelling", lambda c: "-madow" in c["id"]), ids=lambda c: c["id"]
 )
 def test_golden_selection(case):
     x, params = case["inputs"], case["params"]
@@ -89,7 +89,7 @@ def test_golden_selection(case):
 
 @pytest.mark.parametrize(
     "case",
-    goldens.cases("labeling", lambda c: c["id"].endswith("-property")),
+    goldens.cases("labelling", lambda c: c["id"].endswith("-property")),
     ids=lambda c: c["id"],
 )
 def test_golden_property(case):
@@ -101,7 +101,7 @@ def test_golden_property(case):
 
 
 @pytest.mark.parametrize(
-    "case", goldens.cases("labeling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"]
+    "case", goldens.cases("labelling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"]
 )
 def test_golden_property_of_images(case):
     mechanism = labeling.mechanism(f"property(kind={case['params']['property']})")
