@@ -12,7 +12,7 @@ from puarena.datasets.dataset import Dataset, DatasetInfo
 from puarena.datasets.download import FileStatus, named_folder
 from puarena.datasets.views import Views
 from puarena.errors import UserError, unknown_name
-from puarena.utils.discovery import modules_of
+from puarena.utils.discovery import import_modules
 from puarena.without_torch import torch_or_names
 
 
@@ -39,7 +39,9 @@ class DecodedCache(Protocol):
 def readers() -> dict[str, Reader]:
     """Return the built-in datasets' readers by name."""
     readers: list[Reader] = [
-        reader for module in modules_of(builtin) for reader in getattr(module, "READERS", (module,))
+        reader
+        for module in import_modules(builtin.__name__)
+        for reader in getattr(module, "READERS", (module,))
     ]
     return {
         reader.INFO.name: reader

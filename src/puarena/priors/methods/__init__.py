@@ -1,10 +1,6 @@
 """The estimators of the share of positives inside U: a file each, found by its ``METHOD``."""
 
-import sys
-
 from puarena.priors.sample import Method
-from puarena.utils.discovery import modules_of
+from puarena.utils.discovery import find_declared
 
-METHODS: dict[str, Method] = {
-    room.METHOD.name: room.METHOD for room in modules_of(sys.modules[__name__])
-}
+METHODS: dict[str, Method] = {method.name: method for method in find_declared(__name__, "METHOD")}

@@ -7,7 +7,6 @@ Each is one file of this folder, found there: one with ``SETTING`` (an instance 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
@@ -15,7 +14,7 @@ from typing import Any
 
 from puarena.errors import UserError, unknown_name
 from puarena.pu.labeling.base import Candidates, Demand, Mechanism, Setting
-from puarena.utils.discovery import modules_of
+from puarena.utils.discovery import find_declared
 
 __all__ = [
     "DEFAULT",
@@ -47,7 +46,7 @@ def names() -> list[str]:
 @cache
 def settings() -> list[Setting]:
     """Return the settings."""
-    return _declared("SETTING")
+    return find_declared(__name__, "SETTING")
 
 
 def get(name: str | Setting) -> Setting:
@@ -145,13 +144,6 @@ def mechanism(text: str) -> Mechanism:
 @cache
 def _mechanisms() -> dict[str, type[Mechanism]]:
     return {
-        cls.name: cls for cls in sorted(_declared("MECHANISM"), key=lambda cls: cls.name != SCAR)
+        cls.name: cls
+        for cls in sorted(find_declared(__name__, "MECHANISM"), key=lambda cls: cls.name != SCAR)
     }
-
-
-def _declared(what: str) -> list[Any]:
-    return [
-        getattr(module, what)
-        for module in modules_of(sys.modules[__name__])
-        if hasattr(module, what)
-    ]
