@@ -50,8 +50,13 @@ from threadpoolctl import threadpool_limits
 import puarena
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-RENAMED = {"labelling": "labeling", "optimiser": "optimizer", "standardised": "standardized"}
-OPTIMIZER = "--optimiser"  # the option of ``puarena run``, as it is called today
+RENAMED = {  # parts of names of columns, datasets and files: in older code -> here
+    "labelling": "labeling",
+    "optimiser": "optimizer",
+    "standardised": "standardized",
+    "frame": "baseline",
+}
+OPTIMIZER = "--optimizer"  # the option of ``puarena run``; until bb045c1 it was --optimiser
 
 SHORT = ["--steps", "200", "--splits", "1"]
 TABULAR = ["tabular", *SHORT, "--configs", "2", "--profile"]
