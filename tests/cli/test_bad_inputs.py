@@ -280,8 +280,6 @@ FIT = ["fit", "t.csv", "--label", "s", "--steps", "5"]
         (["priors", "estimate", "not.parquet", "--label", "s"], "Parquet"),
         (["priors", "estimate", "one.csv", "--label", "s"], "1 labeled positive"),
         (["priors", "estimate", "missing.csv", "--label", "s"], "missing.csv"),
-        (["priors", "bench", "--methods", "bbx"], "bbx"),
-        (["priors", "bench", "--priors", "2"], "class prior"),
         (["explain", "nnpux"], "'nnpu'"),
         (["explain", "mine", "--plugin", "missing.py"], "missing.py"),
         (["check", "nnpux"], "'nnpu'"),

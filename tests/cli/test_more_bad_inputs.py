@@ -125,7 +125,6 @@ def test_an_empty_word_is_no_value(args, folder):
             ["priors", "estimate", "t.csv", "--label", "s", "--method", "estimate:bbx"],
             "unknown method",
         ),
-        (["practice", "bench", "--tables", "wine", "--out", "x.txt"], ".csv"),
         (["plan", "ok.yaml", "--steps", "9" * 23], "steps"),
         (["plan", "ok.yaml", "--labeling", "class("], "a bracket is missing"),
         (["plan", "ok.yaml", "--labeling", "class(strength=2"], "a bracket is missing"),

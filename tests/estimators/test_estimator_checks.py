@@ -41,7 +41,7 @@ FIVE = ["nnpu", "upu", "vpu", "dist-pu", "count-loss"]
     ids=[*FIVE, "defaults with an estimated prior", "PUSearch"],
 )
 def test_scikit_learn_checks(clf, monkeypatch):
-    quickly = "puarena.priors.sample.default_estimator"  # what tells P from U to estimate the prior
+    quickly = "puarena.priors.sample.make_boosted"  # what tells P from U to estimate the prior
     monkeypatch.setattr(
         quickly, lambda *args, **kwargs: DecisionTreeClassifier(max_depth=3, random_state=0)
     )

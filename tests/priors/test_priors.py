@@ -10,9 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 from puarena.cli import app
-from puarena.errors import UserError
-from puarena.priors import METHODS, PriorEstimate, PriorWarning, bench, estimate_prior
-from puarena.priors.kernels import factor, gaussian
+from puarena.priors import METHODS, PriorEstimate, PriorWarning, estimate_prior
+from puarena.priors.kernels import compute_gaussian, factor_kernel
 from puarena.priors.sample import Sample
 
 MODEL = LogisticRegression()
@@ -125,9 +124,9 @@ def test_km2_thins_large_samples_and_says_so():
 
 def test_the_factor_stands_for_the_kernel():
     x = np.random.default_rng(0).normal(size=(200, 1))
-    z = factor(x, 1.0, 100)
+    z = factor_kernel(x, 1.0, 100)
     assert z.shape[1] < 40
-    np.testing.assert_allclose(z @ z.T, gaussian(x, x, 1.0), atol=1e-4)
+    np.testing.assert_allclose(z @ z.T, compute_gaussian(x, x, 1.0), atol=1e-4)
 
 
 def test_scores_are_out_of_fold():
@@ -170,23 +169,6 @@ def test_unknown_options():
         estimate_prior(np.eye(4), [1, 1, 0, 0], method="km2", max_sampels=3)
 
 
-def test_bench_table():
-    rows = list(
-        bench.measure(["digits"], [0.4, 0.6], ["bbe", "elkan-noto"], ["os", "ts"], estimator=MODEL)
-    )
-    found = bench.table(rows)
-    assert len(rows) == 8
-    assert len(found) == 4
-    assert all(0 <= row["error"] < 0.4 for row in rows)
-    assert list(found[0]["errors"]) == ["0.4", "0.6"]
-    assert all(0 <= line["covered"] <= 1 for line in found)
-    real = list(bench.measure(["breast-cancer"], methods=["saturation"], labelings=["0.3", "20"]))
-    assert [row["at"] for row in real] == ["0.3", "20"]
-    assert all(row["covered"] and row["error"] < 0.2 for row in real)
-    with pytest.raises(UserError, match="unknown method"):
-        next(bench.measure(methods=["bb"]))
-
-
 def test_commands(tmp_path):
     x, y = mixture("os", 0.5, n=300)
     file = tmp_path / "data.csv"
@@ -203,6 +185,3 @@ def test_commands(tmp_path):
         .exit_code
         == 2
     )
-    done = CliRunner().invoke(app, ["priors", "bench", "--priors", "0.5", "--methods", "tice"])
-    assert done.exit_code == 0, done.output
-    assert "mean absolute error" in done.stdout

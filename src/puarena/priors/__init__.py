@@ -1,6 +1,6 @@
-"""The class prior, estimated from positives and unlabeled rows: one file per method, one function over them.
+"""Class-prior estimators: one file per method in ``methods/``, and one function over them.
 
-``estimate_prior(X, y, setting="one-sample")`` gives ``value``, ``interval``, ``method`` and ``details``.
+:func:`estimate_prior` returns the prior with an interval.
 """
 
 from puarena.priors.estimate import DEFAULT, PriorEstimate, estimate_prior, method_named

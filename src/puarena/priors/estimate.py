@@ -1,9 +1,9 @@
-"""One function over all estimators of the class prior: right for one and for two samples, with an interval."""
+"""Estimate the class prior, in the one-sample and the two-sample setting, with an interval."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,43 +12,52 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.datasets.encoding import TableEncoder, is_frame
-from puarena.errors import UserError, suggest
+from puarena.errors import UserError, suggest, unknown_name
 from puarena.priors.methods import METHODS
-from puarena.priors.sample import Floats, Method, PriorWarning, Sample
+from puarena.priors.sample import Floats, PriorMethod, PriorWarning, Sample
 from puarena.pu import labeling
+from puarena.pu.labeling import Setting
 from puarena.pu.labels import read_labels
 from puarena.utils.notebook import html_table
 
 DEFAULT = "saturation"
-EDGE = 1e-3  # estimates are kept this far from 0 and 1: a prior lies strictly between
-SMALL = 50_000  # rows
-COMPARED = (
-    "bbe",
-    "km2",
-    "dedpul",
-    "pen-l1",
-)  # those that were near the truth in `puarena priors bench`
-MOST = 5_000  # rows of P and of U that an estimate looks at
-REFITS, PART = (
-    2,
-    0.632,
-)  # how often the classifiers are fitted again for an interval, to which part of the rows
-ESTIMATE = "estimate"  # what a prior is asked for with, alone or as ``estimate:METHOD``
-FEW_LABELS, NEAR_ONE = 50, 0.9  # below and above these an estimate comes with a warning
+ESTIMATE = "estimate"  # a prior given as "estimate" or "estimate:METHOD" is estimated
+ALL_METHODS = "all"
+# What compare=True runs: the methods nearest to the truth in benchmarks/priors.py.
+COMPARED_METHODS = ("bbe", "km2", "dedpul", "pen-l1")
+
+PRIOR_MARGIN = 1e-3  # estimates are kept this far from 0 and 1
+MAX_SIDE_ROWS = 5_000  # labeled rows, and unlabeled rows, that are used at most
+SINGLE_THREAD_ROWS = 50_000
+REFITS = 2  # how often the classifiers are fitted again for an interval
+REFIT_SHARE = 0.632  # of the rows, for each of these fits
+
+MIN_RELIABLE_LABELS = 50
+MAX_RELIABLE_PRIOR = 0.9
 
 
 def method_named(text: str) -> str:
-    """The method that ``bbe`` or ``estimate:bbe`` names, in any case; ``estimate`` alone means the usual one."""
-    plain = str(text).strip().lower().removeprefix(f"{ESTIMATE}:")
-    return DEFAULT if plain in ("", ESTIMATE) else plain
+    """Return the method that ``bbe`` or ``estimate:bbe`` names; ``estimate`` means the default."""
+    name = str(text).strip().lower().removeprefix(f"{ESTIMATE}:")
+    return DEFAULT if name in ("", ESTIMATE) else name
 
 
 @dataclass(frozen=True)
 class PriorEstimate:
-    """An estimated class prior: ``value``, its ``interval`` (about 95 %), the ``method``, and ``details``.
+    """An estimated class prior.
 
-    ``details`` has ``unlabeled_prior`` (the share of positives inside U), ``rate`` (n_P / (n_P + n_U)), ``setting``,
-    ``n_bootstrap``, ``notes``, and ``others`` where several methods were run.
+    Attributes
+    ----------
+    value : float
+        The prior.
+    interval : tuple of float
+        Where the prior lies with a confidence of about 95 %.
+    method : str
+        The method.
+    details : dict
+        ``unlabeled_prior`` (the share of positives among the unlabeled rows), ``rate`` (the share
+        of labeled rows), ``setting``, ``n_bootstrap``, ``refits``, ``labels``, ``notes``, and
+        ``others`` if several methods were run.
     """
 
     value: float
@@ -60,16 +69,15 @@ class PriorEstimate:
         return self.value
 
     def _repr_html_(self) -> str:
-        """The estimate in a notebook, with those of other methods and what to mind."""
-        answers = [self, *self.details.get("others", {}).values()]
-        lines = [
-            (each.method, f"{each.value:.3f}", f"{each.interval[0]:.3f} to {each.interval[1]:.3f}")
-            for each in answers
-        ]
-        heads = ("method", "class prior", "about 95%")
-        return html_table(
-            heads, lines, notes=self.details.get("notes", ()), bold=0 if len(answers) > 1 else -1
-        )
+        """Return the estimates of all methods as a table for notebooks."""
+        estimates = [self, *self.details.get("others", {}).values()]
+        lines = []
+        for each in estimates:
+            low, high = each.interval
+            lines.append((each.method, f"{each.value:.3f}", f"{low:.3f} to {high:.3f}"))
+        notes = self.details.get("notes", ())
+        bold = 0 if len(estimates) > 1 else -1
+        return html_table(("method", "class prior", "about 95%"), lines, notes=notes, bold=bold)
 
 
 def estimate_prior(
@@ -89,62 +97,89 @@ def estimate_prior(
 ) -> PriorEstimate:
     """Estimate the class prior from labeled positives and unlabeled rows.
 
-    Args:
-        X: features ``[n, d]``: a matrix (also sparse, also with missing values) or a data frame with text.
-        y: 1 or True marks a labeled positive, 0, -1 or False an unlabeled row; see :mod:`puarena.pu.labels`.
-        setting: ``"os"`` (one sample, part of whose positives were labeled: the answer is the prior of all rows, the
-            labeled ones included) or ``"ts"`` (positives and unlabeled rows drawn apart: the prior of the unlabeled).
-        method: one of ``METHODS`` (``estimate:bbe`` is ``bbe``), or ``"all"``: every method, the answer their median.
-        random_state: seed of folds, subsamples and the bootstrap.
-        n_bootstrap: resamples for the interval (0: none, the interval is the value); None: as many as the method
-            affords. Of ``saturation`` the interval is that of its posterior distribution, mixed over fits to parts of
-            the rows; of the others the value ± 1.96 standard deviations over resamples and such fits.
-        estimator: scikit-learn classifier that tells P from U for the methods on out-of-fold scores; None: a linear
-            and a boosted one, combined.
-        compare: also run other methods (True: a quick selection) and warn when the answers are more than
-            ``disagreement`` apart.
-        disagreement: the difference between two methods' answers that calls for a warning.
-        folds: folds of the out-of-fold scores.
-        warn: whether to say with a :class:`PriorWarning` why an estimate should not be trusted.
-        positive_label: the value of ``y`` that marks a labeled positive; needed where ``y`` is text.
-        **options: of the method: ``max_samples`` (km2), ``centers`` (pen-l1), ``space`` (both: ``"scores"`` or
-            ``"features"``), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        The features; values may be missing, and a data frame may have text.
+    y : array-like of shape (n_samples,)
+        1 or True for a labeled positive, 0, -1 or False for an unlabeled row; see
+        :mod:`puarena.pu.labels`.
+    setting : {"one-sample", "two-sample"}, default="one-sample"
+        One-sample: part of the positives of one sample are labeled, and the prior of all rows is
+        estimated. Two-sample: positives and unlabeled rows were drawn separately, and the prior of
+        the unlabeled rows is estimated.
+    method : str, default="saturation"
+        A name in ``METHODS``, or ``"all"`` for the median of all methods.
+    random_state : int, default=0
+        Seed of folds, subsamples and the bootstrap.
+    n_bootstrap : int, optional
+        Resamples for the interval; 0: the interval is the value; None: as many as the method can
+        afford. The interval of ``saturation`` is that of its posterior distribution, averaged over
+        fits to parts of the rows; of other methods, the value ± 1.96 standard deviations over
+        resamples and such fits.
+    estimator : classifier, optional
+        Separates labeled from unlabeled rows, for the methods that use out-of-fold scores. Default:
+        a linear and a boosted model, combined.
+    compare : bool or sequence of str, default=False
+        Other methods to run as well, with a warning if estimates are more than ``disagreement``
+        apart; True: a selection of fast ones.
+    disagreement : float, default=0.15
+        The difference between two estimates that is worth a warning.
+    folds : int, default=5
+        Folds of the out-of-fold scores.
+    warn : bool, default=True
+        Whether to issue a :class:`PriorWarning` if the estimate is unreliable.
+    positive_label : optional
+        The value of ``y`` that marks a labeled positive; required if ``y`` is text.
+    **options
+        Options of the method: ``max_samples`` and ``space`` (km2), ``centers`` and ``space``
+        (pen-l1), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
+
+    Returns
+    -------
+    PriorEstimate
+        The prior with its interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from puarena.priors import estimate_prior
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.random(1000) < 0.4
+    >>> X = rng.normal(size=(1000, 2)) + 3 * truth[:, None]
+    >>> found = estimate_prior(X, truth & (rng.random(1000) < 0.5))
+    >>> 0.3 < found.value < 0.5
+    True
     """
-    try:
-        kind = labeling.get(setting)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    method = method_named(method)
+    kind = labeling.get(setting)
+    names = _list_methods(method, compare, options)
     if n_bootstrap is not None and n_bootstrap < 0:
-        raise ValueError(f"n_bootstrap is {n_bootstrap}; give 0 or more")
-    wanted = tuple(METHODS) if method == "all" else (method,)
+        raise UserError(f"n_bootstrap is {n_bootstrap}; it must be 0 or more", "invalid-value")
+    sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
+    found = estimate_from_sample(sample, kind, names, n_bootstrap, options)
+    if warn:
+        warn_of_doubts(found, sample, disagreement)
+    return found
+
+
+def _list_methods(
+    method: str, compare: bool | Sequence[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Return the method to use and those to compare it with; refuse unknown names and options."""
+    method = method_named(method)
+    names = [method]
     if compare:
-        wanted = tuple(dict.fromkeys((*wanted, *(COMPARED if compare is True else compare))))
-    for name in wanted:
+        names += COMPARED_METHODS if compare is True else compare
+    expanded = [*METHODS, *names[1:]] if method == ALL_METHODS else names
+    for name in expanded:
         if name not in METHODS:
-            raise ValueError(f"unknown method {name!r}{suggest(name, [*METHODS, 'all'])}")
-    known = {option for name in wanted for option in METHODS[name].options}
+            raise unknown_name("method", name, [*METHODS, ALL_METHODS])
+    known = {option for name in expanded for option in METHODS[name].options}
     for option in options:
         if option not in known:
-            raise TypeError(
-                f"estimate_prior with method {method!r} has no option {option!r}{suggest(option, known)}"
-            )
-    sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
-    with threads(sample.x_p.shape[0] + sample.x_u.shape[0]):
-        refits = refitted(sample) if n_bootstrap != 0 else []
-        answers = {
-            name: answer(sample, METHODS[name], kind, n_bootstrap, options, refits)
-            for name in wanted
-        }
-    chosen = _median(answers) if method == "all" else answers[method]
-    others = {name: each for name, each in answers.items() if name != method}
-    if others:
-        chosen.details["others"] = others
-    if warn:
-        for text in _doubts(chosen, answers, sample, disagreement):
-            chosen.details["notes"].append(text)
-            warnings.warn(text, PriorWarning, stacklevel=2)
-    return chosen
+            hint = suggest(option, known)
+            raise TypeError(f"estimate_prior with method {method!r} has no option {option!r}{hint}")
+    return list(dict.fromkeys(names))
 
 
 def draw_sample(
@@ -154,168 +189,196 @@ def draw_sample(
     estimator: Any = None,
     folds: int = 5,
     random_state: int = 0,
+    encoder: TableEncoder | None = None,
 ) -> Sample:
-    """Check the input as scikit-learn does; return at most ``MOST`` rows of P and of U, as numbers."""
+    """Check the input; return up to ``MAX_SIDE_ROWS`` labeled and unlabeled rows as numbers.
+
+    ``encoder`` turns a table into numbers; by default one is fitted to the rows that are used.
+    """
     from scipy import sparse
+    from sklearn.linear_model import LogisticRegression
     from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d
 
-    table = is_frame(X)
-    if not table:
+    if not is_frame(X):
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", accept_sparse="csr")
     y = column_or_1d(y)
     check_consistent_length(X, y)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(
-            "y contains NaN or infinity; use 1 for labeled positives and 0 or -1 for unlabeled rows"
+        raise UserError(
+            "y contains NaN or infinity; use 0 or -1 for unlabeled rows", "invalid-value"
         )
     positive = read_labels(y, positive_label).positive
-    rng, sides, notes = np.random.default_rng(random_state), [], []
+    rng = np.random.default_rng(random_state)
+    sides = []
     for side in (np.flatnonzero(positive), np.flatnonzero(~positive)):
-        sides.append(np.sort(rng.permutation(side)[:MOST]) if len(side) > MOST else side)
-    kept = np.concatenate(sides)
-    if len(kept) < len(y):
-        notes.append(
-            f"estimated from {len(sides[0]):,} labeled and {len(sides[1]):,} unlabeled rows of {len(y):,}"
-        )
-    X = _safe_indexing(X, kept)
-    n_p, rate = len(sides[0]), float(positive.mean())
+        if len(side) > MAX_SIDE_ROWS:
+            side = np.sort(rng.permutation(side)[:MAX_SIDE_ROWS])
+        sides.append(side)
+    n_p, n_u = map(len, sides)
+    rate = float(positive.mean())
+    notes = []
+    if n_p + n_u < len(y):
+        notes.append(f"estimated from {n_p:,} labeled and {n_u:,} unlabeled rows of {len(y):,}")
+    X = _safe_indexing(X, np.concatenate(sides))
     if sparse.issparse(X):
-        from sklearn.linear_model import LogisticRegression
-
         model = LogisticRegression(max_iter=200) if estimator is None else estimator
         return Sample(X[:n_p], X[n_p:], model, folds, random_state, notes, rate=rate)
-    encoder = TableEncoder().fit(X)
+    if encoder is None:
+        encoder = TableEncoder().fit(X)
     dense, tree = encoder.dense(X), encoder.tree(X)
     return Sample(
-        dense[:n_p],
-        dense[n_p:],
-        estimator,
-        folds,
-        random_state,
-        notes,
-        tree[:n_p],
-        tree[n_p:],
-        rate,
+        x_p=dense[:n_p],
+        x_u=dense[n_p:],
+        estimator=estimator,
+        folds=folds,
+        random_state=random_state,
+        notes=notes,
+        tree_p=tree[:n_p],
+        tree_u=tree[n_p:],
+        rate=rate,
     )
 
 
-def prior_of_share(share: npt.ArrayLike, rate: float, setting: labeling.Setting) -> Floats:
-    """From the share of positives inside U to the prior, kept off the edges."""
-    inside = np.clip(np.asarray(share, float), 0.0, 1.0)
-    return np.clip(setting.prior_from_u(inside, rate), EDGE, 1 - EDGE)
-
-
-def threads(rows: int) -> AbstractContextManager[Any]:
-    """One thread for small samples: more gain nothing there, and wait for each other on a busy machine."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    return threadpool_limits(1 if rows < SMALL else None)
-
-
-def refitted(sample: Sample) -> list[Sample]:
-    """Parts of a sample on which the classifiers are fitted again."""
-    return [sample.part(PART, seed) for seed in range(1, REFITS + 1)]
-
-
-def answer(
+def estimate_from_sample(
     sample: Sample,
-    method: Method,
-    setting: labeling.Setting,
-    n_bootstrap: int | None,
-    options: dict[str, Any],
-    refits: list[Sample],
+    setting: Setting,
+    methods: Sequence[str] = (DEFAULT,),
+    n_bootstrap: int | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> PriorEstimate:
-    """What one method says about a sample; its interval contains the refits."""
+    """Estimate the prior by the first of ``methods``; the others' estimates are in its details."""
+    first, *others = methods
+    names = [*METHODS, *others] if first == ALL_METHODS else methods
+    refits = [] if n_bootstrap == 0 else refit_sample(sample)
+    found = {}
+    for name in dict.fromkeys(names):
+        method = METHODS[name]
+        found[name] = run_method(sample, method, setting, n_bootstrap, options or {}, refits)
+    chosen = _take_median(found) if first == ALL_METHODS else found[first]
+    rest = {name: each for name, each in found.items() if name != first}
+    if rest:
+        chosen.details["others"] = rest
+    return chosen
+
+
+def refit_sample(sample: Sample) -> list[Sample]:
+    """Return parts of a sample on which the classifiers are to be fitted again."""
+    return [sample.draw_part(REFIT_SHARE, seed) for seed in range(1, REFITS + 1)]
+
+
+def run_method(
+    sample: Sample,
+    method: PriorMethod,
+    setting: Setting,
+    n_bootstrap: int | None,
+    options: Mapping[str, Any],
+    refits: Sequence[Sample],
+) -> PriorEstimate:
+    """Estimate the prior by one method; the interval includes what refits change."""
     own = {key: value for key, value in options.items() if key in method.options}
-    share = method.prepare(sample, **own)
     n_p, n_u = sample.x_p.shape[0], sample.x_u.shape[0]
-    rate = sample.rate if sample.rate is not None else n_p / (n_p + n_u)
-    inside = float(np.clip(share(None, None), 0.0, 1.0))
-    value = float(prior_of_share(inside, rate, setting))
-    times = method.bootstraps if n_bootstrap is None else n_bootstrap
-    if n_bootstrap == 0:
-        low = high = value
-    elif method.interval is not None:
-        low, high = prior_of_share(method.interval([sample, *refits]), rate, setting)
-    else:
-        rng = np.random.default_rng([sample.random_state, 1])
-        again = [share(*(rng.integers(0, n, size=(n,)) for n in (n_p, n_u))) for _ in range(times)]
-        fitted = [inside, *(method.prepare(part, **own)(None, None) for part in refits)]
-        variance = [
-            prior_of_share(values, rate, setting).var(ddof=1)
-            for values in (again, fitted)
-            if len(values) > 1
-        ]
-        low, high = value + np.array([-1.96, 1.96]) * np.sqrt(sum(variance))
+    rate = n_p / (n_p + n_u) if sample.rate is None else sample.rate
+    resamples = method.bootstraps if n_bootstrap is None else n_bootstrap
+    with _limit_threads(n_p + n_u):
+        estimate_share = method.prepare(sample, **own)
+        share = float(np.clip(estimate_share(None, None), 0.0, 1.0))
+        value = float(_share_to_prior(share, rate, setting))
+        if n_bootstrap == 0:
+            low = high = value
+        elif method.interval is not None:
+            low, high = _share_to_prior(method.interval([sample, *refits]), rate, setting)
+        else:
+            rng = np.random.default_rng([sample.random_state, 1])
+            drawn = []
+            for _ in range(resamples):
+                rows_p, rows_u = rng.integers(0, n_p, size=n_p), rng.integers(0, n_u, size=n_u)
+                drawn.append(estimate_share(rows_p, rows_u))
+            fitted = [share, *(method.prepare(part, **own)(None, None) for part in refits)]
+            priors = [_share_to_prior(shares, rate, setting) for shares in (drawn, fitted)]
+            variance = sum(each.var(ddof=1) for each in priors if len(each) > 1)
+            low, high = value + np.array([-1.96, 1.96]) * np.sqrt(variance)
     low, high = np.clip([low, high], setting.lowest_prior(rate), 1.0)
     details = {
-        "unlabeled_prior": inside,
+        "unlabeled_prior": share,
         "rate": rate,
         "setting": setting.code,
-        "n_bootstrap": times,
+        "n_bootstrap": resamples,
         "refits": len(refits),
         "labels": n_p,
         "notes": list(sample.notes),
     }
-    return PriorEstimate(
-        value, (float(min(low, value)), float(max(high, value))), method.name, details
-    )
+    interval = float(min(low, value)), float(max(high, value))
+    return PriorEstimate(value, interval, method.name, details)
 
 
-def _doubts(
-    chosen: PriorEstimate, answers: dict[str, PriorEstimate], sample: Sample, disagreement: float
-) -> Iterator[str]:
-    """Sentences about an estimate that should not be trusted as it stands."""
-    labels = chosen.details["labels"]
-    low, high = chosen.interval
-    range_ = f" (between {low:.2f} and {high:.2f})" if high > low else ""
-    if labels < FEW_LABELS:
+def _limit_threads(rows: int) -> AbstractContextManager[Any]:
+    """Limit small samples to one thread; more gain nothing and wait for each other on busy cores."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    return threadpool_limits(1 if rows < SINGLE_THREAD_ROWS else None)
+
+
+def _share_to_prior(share: npt.ArrayLike, rate: float, setting: Setting) -> Floats:
+    """Turn shares of positives among the unlabeled rows into priors, kept off 0 and 1."""
+    inside = np.clip(np.asarray(share, float), 0.0, 1.0)
+    return np.clip(setting.prior_from_u(inside, rate), PRIOR_MARGIN, 1 - PRIOR_MARGIN)
+
+
+def _take_median(found: Mapping[str, PriorEstimate]) -> PriorEstimate:
+    """Return the median of several estimates; the interval is their range."""
+    estimates = list(found.values())
+    values = [each.value for each in estimates]
+    shares = [each.details["unlabeled_prior"] for each in estimates]
+    details = {
+        **estimates[0].details,
+        "unlabeled_prior": float(np.median(shares)),
+        "notes": [note for each in estimates for note in each.details["notes"]],
+    }
+    return PriorEstimate(float(np.median(values)), (min(values), max(values)), ALL_METHODS, details)
+
+
+def warn_of_doubts(found: PriorEstimate, sample: Sample, disagreement: float = 0.15) -> None:
+    """Issue a warning for every reason not to trust an estimate, and add it to its notes."""
+    for text in _find_doubts(found, sample, disagreement):
+        found.details["notes"].append(text)
+        warnings.warn(text, PriorWarning, stacklevel=3)
+
+
+def _find_doubts(found: PriorEstimate, sample: Sample, disagreement: float) -> Iterator[str]:
+    """Yield the reasons not to trust an estimate."""
+    details = found.details
+    low, high = found.interval
+    between = f" (between {low:.2f} and {high:.2f})" if high > low else ""
+    if details["labels"] < MIN_RELIABLE_LABELS:
         yield (
-            f"the share of positives, {chosen.value:.2f}{range_}, rests on {labels} labeled positives; with fewer than "
-            f"{FEW_LABELS} it is a rough guess: give prior=… if you know it"
+            f"the share of positives, {found.value:.2f}{between}, rests on {details['labels']} "
+            f"labeled positives; with fewer than {MIN_RELIABLE_LABELS} it is a rough guess: give "
+            "prior=… if you know it"
         )
-    if chosen.value > NEAR_ONE:
+    if found.value > MAX_RELIABLE_PRIOR:
         yield (
-            f"the share of positives is estimated at {chosen.value:.2f}: nearly all rows would be positive; perhaps "
-            "no feature tells positives from negatives: give prior=… if you know it"
+            f"the share of positives is estimated at {found.value:.2f}: nearly all rows would be "
+            "positive; perhaps no feature tells positives from negatives: give prior=… if you know "
+            "it"
         )
-    values = {name: each.value for name, each in answers.items()}
+    values = {name: each.value for name, each in details.get("others", {}).items()}
+    if found.method != ALL_METHODS:
+        values = {found.method: found.value, **values}
     if len(values) > 1 and max(values.values()) - min(values.values()) > disagreement:
         listed = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
         yield (
-            f"the methods disagree about the share of positives ({listed}); do not rely on one of them: the labeled "
-            "positives may not be a random part of all positives, or no region of the features is purely positive"
+            f"the methods disagree about the share of positives ({listed}); do not rely on one of "
+            "them: the labeled positives may not be a random part of all positives, or no region "
+            "of the features is purely positive"
         )
-    apart = (
-        sample.apart(METHODS[chosen.method].prepare)
-        if chosen.method in METHODS and sample.fitted
-        else []
-    )
-    if (
-        len(apart) > 1
-        and (1 - chosen.details["rate"]) * (max(apart) - min(apart)) > 2 * disagreement
-    ):
+    # The estimate by each model alone costs little, but only if their scores are there already.
+    if found.method not in METHODS or not sample.has_scores:
+        return
+    shares = sample.estimate_by_model(METHODS[found.method].prepare)
+    if len(shares) > 1 and (1 - details["rate"]) * np.ptp(shares) > 2 * disagreement:
+        setting = labeling.get(details["setting"])
+        priors = [f"{_share_to_prior(share, details['rate'], setting):.2f}" for share in shares]
         yield (
-            f"the share of positives, {chosen.value:.2f}{range_}, depends on the model: a linear one and a boosted one "
-            f"alone give {_prior_words(apart, chosen)}"
+            f"the share of positives, {found.value:.2f}{between}, depends on the model: a linear "
+            f"one and a boosted one alone give {' and '.join(priors)}"
         )
-
-
-def _prior_words(shares: list[float], chosen: PriorEstimate) -> str:
-    setting = labeling.get(chosen.details["setting"])
-    return " and ".join(
-        f"{float(prior_of_share(s, chosen.details['rate'], setting)):.2f}" for s in shares
-    )
-
-
-def _median(answers: dict[str, PriorEstimate]) -> PriorEstimate:
-    """The median of all methods, between the smallest and the largest answer."""
-    values = [each.value for each in answers.values()]
-    any_details = next(iter(answers.values())).details
-    inside = float(np.median([each.details["unlabeled_prior"] for each in answers.values()]))
-    details = {
-        **any_details,
-        "unlabeled_prior": inside,
-        "notes": [n for e in answers.values() for n in e.details["notes"]],
-    }
-    return PriorEstimate(float(np.median(values)), (min(values), max(values)), "all", details)

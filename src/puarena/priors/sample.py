@@ -1,4 +1,4 @@
-"""A PU sample as the prior estimators see it: positives, unlabeled rows, and out-of-fold scores of P against U."""
+"""A PU sample as the prior estimators use it, with out-of-fold scores of P against U."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from puarena.errors import UserError
 from puarena.pu import labeling
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.int64]
-# From a resample of the positives and of the unlabeled rows (None: all of them) to the share of positives inside U.
+# From resampled rows of P and of U (None: all rows) to the share of positives inside U.
 Share: TypeAlias = Callable[[Index | None, Index | None], float]
 
-
-FEW = 100  # labels
+FEW_LABELS = 100  # with fewer, the linear model is regularized more
+MIN_PROBABILITY = 1e-6  # probabilities are kept this far from 0 and 1 before the logarithm
 
 
 class PriorWarning(UserWarning):
-    """An estimate of the class prior that should not be trusted as it stands."""
+    """The estimate of the class prior is unreliable."""
 
 
 @dataclass(frozen=True)
-class Method:
-    """An estimator of the share of positives inside U: its name, where it is from, and how it is prepared.
+class PriorMethod:
+    """An estimator of the share of positives inside U.
 
-    ``prepare`` does the expensive part once and returns the estimate as a function of a resample of P and of U;
-    ``bootstraps`` is the number of resamples it can afford by default.
+    ``prepare`` does the expensive part once, and returns the estimate as a function of resampled
+    rows of P and of U. ``bootstraps`` is the number of resamples it can afford by default.
+    ``interval``, if given, computes the interval from the sample and its refitted parts.
     """
 
     name: str
@@ -38,143 +40,138 @@ class Method:
     prepare: Callable[..., Share]
     bootstraps: int
     options: tuple[str, ...] = ()
-    interval: Callable[[list[Sample]], tuple[float, float]] | None = (
-        None  # its own, of the sample and refitted ones
-    )
+    interval: Callable[[list[Sample]], tuple[float, float]] | None = None
 
 
 @dataclass
 class Sample:
-    """Labeled positives and unlabeled rows; whatever several methods need is computed once.
+    """Labeled positives and unlabeled rows; what several methods need is computed once.
 
-    ``tree_p`` and ``tree_u`` are the same rows as trees like them: missing values left in, categories as numbers.
+    ``tree_p`` and ``tree_u`` are the same rows for trees, with missing values left in and
+    categories as numbers. ``estimator`` separates P from U; None: a linear and a boosted model.
+    ``rate`` is the share of labeled rows in the data, if the sample is only a part of them.
     """
 
     x_p: Floats
     x_u: Floats
-    estimator: Any = (
-        None  # a scikit-learn classifier, told P from U; None: a linear and a boosted one
-    )
+    estimator: Any = None
     folds: int = 5
     random_state: int = 0
     notes: list[str] = field(default_factory=list)
     tree_p: Floats | None = None
     tree_u: Floats | None = None
-    rate: float | None = None  # share of labeled rows, where the sample is only a part
+    rate: float | None = None
 
     @property
-    def fitted(self) -> bool:
-        """Have the models been fitted?"""
-        return "models" in self.__dict__
+    def has_scores(self) -> bool:
+        """Whether the models have been fitted."""
+        return "model_scores" in self.__dict__
 
-    def apart(self, prepare: Callable[..., Share]) -> list[float]:
-        """What a method answers on the scores of each model alone."""
-        answers = []
-        for scores in self.models:
-            alone = replace(self)
-            alone.__dict__["models"] = [scores]
-            answers.append(prepare(alone)(None, None))
-        return answers
+    @property
+    def rng(self) -> np.random.Generator:
+        """A new generator, so that what a method draws does not depend on other methods."""
+        return np.random.default_rng(self.random_state)
 
     @cached_property
-    def models(self) -> list[tuple[Floats, Floats]]:
+    def model_scores(self) -> list[tuple[Floats, Floats]]:
         """Out-of-fold probabilities of being labeled, of P and of U, by every model."""
-        given = [(self.estimator, (self.x_p, self.x_u))]
-        if self.estimator is None:
-            few = self.x_p.shape[0] < FEW
-            trees = (
-                (self.x_p, self.x_u)
-                if self.tree_p is None or self.tree_u is None
-                else (self.tree_p, self.tree_u)
-            )
-            given = [
-                (linear(few), (self.x_p, self.x_u)),
-                (default_estimator(self.random_state), trees),
-            ]
-        return [out_of_fold(p, u, model, self.folds, self.random_state) for model, (p, u) in given]
+        rows = self.x_p, self.x_u
+        if self.estimator is not None:
+            return [score_out_of_fold(*rows, self.estimator, self.folds, self.random_state)]
+        few = self.x_p.shape[0] < FEW_LABELS
+        linear, boosted = make_linear(few), make_boosted(self.random_state)
+        has_trees = self.tree_p is not None and self.tree_u is not None
+        tree_rows = (self.tree_p, self.tree_u) if has_trees else rows
+        return [
+            score_out_of_fold(*rows, linear, self.folds, self.random_state),
+            score_out_of_fold(*tree_rows, boosted, self.folds, self.random_state),
+        ]
 
     @cached_property
     def scores(self) -> tuple[Floats, Floats]:
         """Out-of-fold probabilities of being labeled, of P and of U: the mean over the models."""
-        p, u = (np.mean(side, axis=0) for side in zip(*self.models, strict=True))
+        p, u = (np.mean(side, axis=0) for side in zip(*self.model_scores, strict=True))
         return p, u
 
     @cached_property
     def logits(self) -> tuple[Floats, Floats]:
         """The scores as log-odds, kept finite."""
-        return _logit(self.scores[0]), _logit(self.scores[1])
+        return _compute_logit(self.scores[0]), _compute_logit(self.scores[1])
 
     @cached_property
     def ranking(self) -> tuple[Floats, Floats]:
-        """The mean over the models of their log-odds, each in units of its own deviation."""
-        total = np.zeros(self.x_p.shape[0] + self.x_u.shape[0])
-        for scores in self.models:
-            z = _logit(np.concatenate(scores))
+        """The mean over the models of their standardized log-odds."""
+        n_p = self.x_p.shape[0]
+        total = np.zeros(n_p + self.x_u.shape[0])
+        for scores in self.model_scores:
+            z = _compute_logit(np.concatenate(scores))
             total += (z - z.mean()) / (z.std() or 1.0)
-        return total[: self.x_p.shape[0]], total[self.x_p.shape[0] :]
-
-    def part(self, share: float, seed: int) -> Sample:
-        """A random part of both sides, to be fitted again."""
-        rng = np.random.default_rng([self.random_state, seed])
-        i_p, i_u = (
-            np.sort(rng.permutation(side)[: max(min(2, side), round(share * side))])
-            for side in (self.x_p.shape[0], self.x_u.shape[0])
-        )
-        trees = [
-            side if side is None else side[i]
-            for side, i in ((self.tree_p, i_p), (self.tree_u, i_u))
-        ]
-        return replace(
-            self,
-            x_p=self.x_p[i_p],
-            x_u=self.x_u[i_u],
-            folds=min(self.folds, 3),
-            random_state=seed,
-            notes=[],
-            tree_p=trees[0],
-            tree_u=trees[1],
-        )
+        return total[:n_p], total[n_p:]
 
     @cached_property
     def scaled(self) -> tuple[Floats, Floats]:
-        """The features with mean 0 and variance 1, constant ones left out."""
-        everything = np.vstack([self.x_p, self.x_u])
-        mean, spread = everything.mean(0), everything.std(0)
+        """The features with mean 0 and variance 1, without constant ones."""
+        pooled = np.vstack([self.x_p, self.x_u])
+        mean, spread = pooled.mean(0), pooled.std(0)
         keep = spread > 1e-12 * (1 + np.abs(mean))
         if not keep.any():
-            raise ValueError(
-                "all features are constant, so nothing tells positive rows from unlabeled ones"
+            raise UserError(
+                "all features are constant, so no prior can be estimated", "missing-data"
             )
         scale = spread[keep]
         return (self.x_p[:, keep] - mean[keep]) / scale, (self.x_u[:, keep] - mean[keep]) / scale
 
-    def points(self, space: str) -> tuple[Floats, Floats]:
-        """P and U as the kernel methods see them: scaled features, or the log-odds as the one feature."""
+    def scale_points(self, space: str) -> tuple[Floats, Floats]:
+        """Return P and U for kernel methods: scaled features, or the log-odds as one feature."""
         if space not in ("scores", "features"):
-            raise ValueError(f"space is {space!r}; choose one of: scores, features")
+            raise UserError(f"space is {space!r}; choose one of: scores, features", "invalid-value")
         if space == "features":
             return self.scaled
         p, u = self.logits
         scale = float(np.concatenate([p, u]).std()) or 1.0
         return p[:, None] / scale, u[:, None] / scale
 
-    @property
-    def rng(self) -> np.random.Generator:
-        """A fresh generator: what a method draws does not depend on which ran before it."""
-        return np.random.default_rng(self.random_state)
+    def estimate_by_model(self, prepare: Callable[..., Share]) -> list[float]:
+        """Return the estimates of a method from the scores of each model alone."""
+        estimates = []
+        for scores in self.model_scores:
+            alone = replace(self)
+            alone.__dict__["model_scores"] = [scores]
+            estimates.append(prepare(alone)(None, None))
+        return estimates
+
+    def draw_part(self, share: float, seed: int) -> Sample:
+        """Return a random part of both sides, to be scored again with at most three folds."""
+        rng = np.random.default_rng([self.random_state, seed])
+        chosen = []
+        for side in (self.x_p.shape[0], self.x_u.shape[0]):
+            size = max(min(2, side), round(share * side))
+            chosen.append(np.sort(rng.permutation(side)[:size]))
+        rows_p, rows_u = chosen
+        return replace(
+            self,
+            x_p=self.x_p[rows_p],
+            x_u=self.x_u[rows_u],
+            folds=min(self.folds, 3),
+            random_state=seed,
+            notes=[],
+            tree_p=None if self.tree_p is None else self.tree_p[rows_p],
+            tree_u=None if self.tree_u is None else self.tree_u[rows_u],
+        )
 
 
-def linear(few: bool) -> Any:
-    """A logistic regression, held back more where labels are few."""
+def make_linear(few_labels: bool) -> Any:
+    """Return a logistic regression, regularized more if labels are few."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), LogisticRegression(C=0.1 if few else 1.0, max_iter=300))
+    penalty = 0.1 if few_labels else 1.0
+    return make_pipeline(StandardScaler(), LogisticRegression(C=penalty, max_iter=300))
 
 
-def default_estimator(random_state: int = 0) -> Any:
-    """The boosted trees beside the linear model."""
+def make_boosted(random_state: int = 0) -> Any:
+    """Return the boosted trees that are combined with the linear model."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
@@ -187,15 +184,14 @@ def default_estimator(random_state: int = 0) -> Any:
     )
 
 
-def _logit(p: Floats) -> Floats:
-    p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(np.log(p / (1 - p)))
-
-
-def out_of_fold(
-    x_p: Floats, x_u: Floats, estimator: Any, folds: int, random_state: int
+def score_out_of_fold(
+    x_p: Any, x_u: Any, estimator: Any, folds: int, random_state: int
 ) -> tuple[Floats, Floats]:
-    """Score every row by a classifier of P against U that has not seen it (stratified K folds)."""
+    """Score every row by a classifier of P against U that was not fitted to it.
+
+    ``sklearn.model_selection.cross_val_predict`` does the same for one of ``predict_proba`` and
+    ``decision_function``; here a classifier may have either.
+    """
     from scipy.sparse import vstack
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
@@ -203,27 +199,33 @@ def out_of_fold(
     n_p, n_u = x_p.shape[0], x_u.shape[0]
     fewest = min(n_p, n_u)
     if fewest < 2:
-        raise ValueError("out-of-fold scores need at least 2 labeled positive and 2 unlabeled rows")
+        raise UserError(
+            "a prior can be estimated from at least 2 labeled and 2 unlabeled rows", "missing-data"
+        )
     x = np.vstack([x_p, x_u]) if isinstance(x_p, np.ndarray) else vstack([x_p, x_u]).tocsr()
-    s = np.repeat([1, 0], [n_p, n_u])
+    labeled = np.repeat([1, 0], [n_p, n_u])
     score = np.empty(n_p + n_u)
-    for train, held in StratifiedKFold(
-        min(folds, fewest), shuffle=True, random_state=random_state
-    ).split(x, s):
-        fitted = clone(estimator).fit(x[train], s[train])
-        if hasattr(fitted, "predict_proba"):
-            score[held] = fitted.predict_proba(x[held])[:, list(fitted.classes_).index(1)]
+    splitter = StratifiedKFold(min(folds, fewest), shuffle=True, random_state=random_state)
+    for train, held in splitter.split(x, labeled):
+        model = clone(estimator).fit(x[train], labeled[train])
+        if hasattr(model, "predict_proba"):
+            score[held] = model.predict_proba(x[held])[:, list(model.classes_).index(1)]
         else:
-            score[held] = 1 / (1 + np.exp(-np.asarray(fitted.decision_function(x[held]), float)))
+            score[held] = 1 / (1 + np.exp(-np.asarray(model.decision_function(x[held]), float)))
     return score[:n_p], score[n_p:]
 
 
-def take(values: Floats, index: Index | None) -> Floats:
-    """The values of a resample; all of them without one."""
+def _compute_logit(p: Floats) -> Floats:
+    p = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+def take_rows(values: Floats, index: Index | None) -> Floats:
+    """Return the values of resampled rows, or all values."""
     return values if index is None else values[index]
 
 
-def share_from_c(c: float, n_p: int, n_u: int) -> float:
-    """The share of positives in U if a fraction c of all positives of P and U together is in P."""
+def share_from_frequency(c: float, n_p: int, n_u: int) -> float:
+    """Return the share of positives in U if a fraction ``c`` of all positives is in P."""
     rate = n_p / (n_p + n_u)
     return labeling.get("one-sample").prior_in_u(rate / c, rate)

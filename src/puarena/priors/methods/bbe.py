@@ -1,21 +1,25 @@
 """BBE: best bin estimation.
 
-Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern approach. NeurIPS 2021.
+Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern
+approach. NeurIPS 2021.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from puarena.priors.sample import Index, Method, Sample, Share, take
+from puarena.priors.sample import Index, PriorMethod, Sample, Share, take_rows
 
 
 def prepare(sample: Sample, confidence: float = 0.1) -> Share:
-    """``q_U(c) / q_P(c)`` at the cut c that minimizes its upper confidence bound; q(c) is the share scored above c."""
+    """Return ``q_U(c) / q_P(c)`` at the cut c that minimizes its upper confidence bound.
+
+    q(c) is the share of rows scored above c.
+    """
     all_p, all_u = sample.scores
 
-    def share(i_p: Index | None, i_u: Index | None) -> float:
-        s_p, s_u = np.sort(take(all_p, i_p)), np.sort(take(all_u, i_u))
+    def estimate_share(i_p: Index | None, i_u: Index | None) -> float:
+        s_p, s_u = np.sort(take_rows(all_p, i_p)), np.sort(take_rows(all_u, i_u))
         cuts = np.unique(s_p)
         q_p = 1 - np.searchsorted(s_p, cuts, "left") / len(s_p)
         q_u = 1 - np.searchsorted(s_u, cuts, "left") / len(s_u)
@@ -23,12 +27,13 @@ def prepare(sample: Sample, confidence: float = 0.1) -> Share:
         best = int(np.argmin((q_u + slack) / q_p))
         return float(q_u[best] / q_p[best])
 
-    return share
+    return estimate_share
 
 
-METHOD = Method(
+METHOD = PriorMethod(
     "bbe",
-    "Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning, NeurIPS 2021",
+    "Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning, "
+    "NeurIPS 2021",
     prepare,
     bootstraps=200,
     options=("confidence",),

