@@ -21,7 +21,7 @@ def practice():
     sys.path.insert(0, str(FOLDER))
     try:
         import practice
-        import priors  # imports ``practice`` as a script of the same folder does
+        import priors
 
         practice.priors = priors
         yield practice
@@ -100,7 +100,8 @@ def test_errors_of_prior_estimators(practice, capsys):
     words = ["--data", "digits,breast-cancer", "--priors", "0.4", "--labelings", "0.3,20"]
     words += ["--methods", "elkan-noto,saturation"]
     practice.priors.main(words)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[2] for line in lines[-2:]] == ["elkan-noto", "saturation"]
+    rows = capsys.readouterr().out.splitlines()[-4:]
+    assert all(0 <= float(row.split()[-2]) < 0.3 for row in rows)  # mean error
+    assert sum("saturation" in row for row in rows) == 2
     with pytest.raises(SystemExit):
         practice.priors.main(["--methods", "bb"])

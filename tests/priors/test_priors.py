@@ -1,4 +1,4 @@
-"""Estimated class priors: right in both settings on mixtures whose prior is known, and clear about bad input."""
+"""Estimated class priors: right in both settings on mixtures with a known prior."""
 
 import json
 import warnings
@@ -28,7 +28,7 @@ OFF |= {"saturation": 0.1}
 
 
 def mixture(setting, prior, n=1500, gap=3.0, seed=0):
-    """Two Gaussians in three dimensions; 40 % of the positives labeled, or a third of the rows a sample of P."""
+    """Draw two Gaussians; 40 % of the positives are labeled, or a third of the rows are P."""
     rng = np.random.default_rng(seed)
     label = rng.random(n) < prior
     if setting == "os":

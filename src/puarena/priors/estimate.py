@@ -312,7 +312,7 @@ def run_method(
 
 
 def _limit_threads(rows: int) -> AbstractContextManager[Any]:
-    """Limit small samples to one thread; more gain nothing and wait for each other on busy cores."""
+    """Limit small samples to one thread; more threads wait for each other on busy cores."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     return threadpool_limits(1 if rows < SINGLE_THREAD_ROWS else None)

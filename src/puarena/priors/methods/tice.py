@@ -34,9 +34,10 @@ def prepare(sample: Sample, max_splits: int = 100, folds: int = 5, max_features:
 
     ``c = max over subsets of L/T - sqrt(c(1-c)(1-d)/(d T))``, with T rows in a subset, L of them
     labeled. Subsets are the nodes of a tree grown on one fold, best node first, by the labeled
-    share of the better child. The bound is taken on the other folds, with d = max(0.025, 1/(1 + 0.004 T))
-    of their size, twice (c from the first pass), and averaged over folds. Features are cut at
-    quantiles; of more than ``max_features`` the principal components are used.
+    share of the better child. The bound is taken on the other folds, with
+    d = max(0.025, 1/(1 + 0.004 T)) of their size, twice (c from the first pass), and averaged over
+    folds. Features are cut at quantiles; of more than ``max_features`` the principal components
+    are used.
     """
     bins = _bin_features(sample, max_features)
     n_p = len(sample.x_p)
