@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -18,13 +19,19 @@ CHEAP = ["naive boosting", "bagging-pu", "oracle boosting"]
 
 @pytest.fixture(scope="module")
 def practice():
+    return import_script("practice")
+
+
+@pytest.fixture(scope="module")
+def priors(practice):
+    return import_script("priors")
+
+
+def import_script(name: str):
+    """Import a script as Python does when it runs one: its folder is on the path."""
     sys.path.insert(0, str(FOLDER))
     try:
-        import practice
-        import priors
-
-        practice.priors = priors
-        yield practice
+        return importlib.import_module(name)
     finally:
         sys.path.remove(str(FOLDER))
 
@@ -96,12 +103,12 @@ def test_what_is_printed(practice, tmp_path, capsys):
         practice.main(["--tables", "wine", "--methods", "bagging"])
 
 
-def test_errors_of_prior_estimators(practice, capsys):
+def test_errors_of_prior_estimators(priors, capsys):
     words = ["--data", "digits,breast-cancer", "--priors", "0.4", "--labelings", "0.3,20"]
     words += ["--methods", "elkan-noto,saturation"]
-    practice.priors.main(words)
+    priors.main(words)
     rows = capsys.readouterr().out.splitlines()[-4:]
     assert all(0 <= float(row.split()[-2]) < 0.3 for row in rows)  # mean error
     assert sum("saturation" in row for row in rows) == 2
     with pytest.raises(SystemExit):
-        practice.priors.main(["--methods", "bb"])
+        priors.main(["--methods", "bb"])

@@ -24,11 +24,11 @@ def prepare(
     """Return ``1 - 1/lambda`` where the slope of ``d(lambda)`` exceeds the threshold.
 
     ``d(lambda)`` is the distance of ``lambda mean_U + (1 - lambda) mean_P`` from the convex hull of
-    all points in the kernel's space. The kernel matrix is never formed; an incomplete Cholesky
-    factor of at most ``MAX_RANK`` columns replaces it. A sample of more than ``max_samples`` rows
-    is thinned, with a warning, to as many rows of either side if possible. The kernel's width is
-    the median distance of two points. ``space`` is ``"scores"`` (out-of-fold log-odds of P against U,
-    far better in our measurements) or ``"features"`` (as published).
+    all points in the kernel's space. An incomplete Cholesky factor of at most ``MAX_RANK`` columns
+    replaces the kernel matrix. A sample of more than ``max_samples`` rows is thinned, with a
+    warning, to as many rows of either side if possible. The kernel's width is the median distance
+    of two points. ``space`` is ``"scores"`` (out-of-fold log-odds of P against U, far better in our
+    measurements) or ``"features"`` (as published).
     """
     rng = sample.rng
     z_p, z_u = sample.scale_points(space)
