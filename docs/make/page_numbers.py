@@ -17,7 +17,7 @@ from pathlib import Path
 from evidence import Published, published, standings_table
 
 from puarena import catalog, datasets
-from puarena.experiments import listing
+from puarena.cli import listing
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.table import shown
 

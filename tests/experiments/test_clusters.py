@@ -22,11 +22,11 @@ import pytest
 
 import puarena
 from puarena.errors import UserError
-from puarena.experiments.device import choose_device
 from puarena.experiments.executors import ray as ray_engine
 from puarena.experiments.executors import slurm
 from puarena.experiments.executors.base import How
 from puarena.experiments.failures import Broken, Trouble
+from puarena.experiments.machine import choose_device
 from puarena.experiments.plan import FleetSpec, group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 import puarena
 from puarena import datasets
 from puarena.cli import app
-from puarena.errors import UserError
-from puarena.experiments import estimated_prior as estimated
+from puarena.experiments import data_source
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
 from puarena.pu import Problem, draw_pu_data
@@ -49,26 +48,21 @@ def test_a_classic_is_told_every_prior_that_it_can_use():
     assert {run.prior_source for run in runs if run.algorithm == "elkan-noto"} == {"true"}
 
 
-def test_only_known_sources():
-    with pytest.raises(UserError, match="did you mean 'estimate:bbe'"):
-        Spec(**GIVEN, prior_source="estimate:bbf")
-
-
 def test_the_prior_inside_u_follows():
     pu, _ = draw_pu_data(datasets.load("digits"), Problem("digits", 1, "os", 0.2, 0.5), 0)
-    changed = estimated.with_prior(pu, 0.6)
+    changed = data_source.replace_prior(pu, 0.6)
     assert changed.prior == 0.6
     assert changed.shifted_prior == pytest.approx((0.6 - pu.rate) / (1 - pu.rate))
     np.testing.assert_array_equal(changed.u_train, pu.u_train)
     two, _ = draw_pu_data(datasets.load("digits"), Problem("digits", 1, "ts", 0.2, 0.5), 0)
-    assert estimated.with_prior(two, 0.6).shifted_prior == 0.6
+    assert data_source.replace_prior(two, 0.6).shifted_prior == 0.6
 
 
 def test_run_and_store(tmp_path, monkeypatch):
     calls = []
-    real = estimated.estimate
+    real = data_source.estimate_prior_of_draw
     monkeypatch.setattr(
-        estimated, "estimate", lambda *given: calls.append(given[2]) or real(*given)
+        data_source, "estimate_prior_of_draw", lambda *given: calls.append(given[2]) or real(*given)
     )
     outcome = puarena.run(
         Spec(**GIVEN, prior_source=BOTH), out=tmp_path / "both", device="cpu", workers=1

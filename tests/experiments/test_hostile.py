@@ -19,7 +19,7 @@ from puarena.cli import app
 from puarena.datasets import archives, download, image_files, own
 from puarena.datasets.image_files import LARGEST as LARGEST_IMAGE
 from puarena.errors import UserError
-from puarena.experiments.plan import LARGEST
+from puarena.experiments.plan import MAX_PLAN_RUNS
 from puarena.results import Folder
 from puarena.results.published import read_card
 from sample_results import curves
@@ -48,7 +48,7 @@ def refused(words: list[str]) -> str:
 def test_specs(tmp_path, text, words):
     (tmp_path / "spec.yaml").write_text(text)
     assert words in refused(["plan", str(tmp_path / "spec.yaml"), "--algorithms", "nnpu"])
-    assert LARGEST >= 100_000
+    assert MAX_PLAN_RUNS >= 100_000
 
 
 def table(folder: Path, name: str, content: bytes) -> Path:

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena import datasets, networks, training
-from puarena.cli import app
+from puarena.cli import app, listing
 from puarena.datasets import Dataset, DatasetInfo, Views, registry
-from puarena.experiments import duration, listing, suites
+from puarena.experiments import duration, suites
 from puarena.experiments.executors import processes, streams
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
@@ -133,7 +133,8 @@ def test_a_residual_network_is_for_images():
         "cifar10": "resnet34",
         "imagenette": "resnet34",
     }
-    assert plan.notes == ("resnet34 needs images: letter and usps keep mlp",)
+    (note,) = plan.notes
+    assert all(name in note for name in ("resnet34", "letter", "usps", "mlp"))
     flat = make_plan(images(algorithms=["nnpu"], network="mlp", configs=1))
     assert {(run.network, run.batch_size) for run in flat.runs} == {("mlp", 128)}
     assert flat.notes == ()
@@ -144,7 +145,8 @@ def test_a_precision_without_a_residual_network_is_said_to_do_nothing():
     spec = suites.get("paper").override(algorithms=["nnpu"], precision="bf16", configs=1)
     assert make_plan(spec).notes == ()
     tables = make_plan(spec.override(datasets=["letter"]))
-    assert tables.notes == ("no network here computes in bf16: everything is float32",)
+    (note,) = tables.notes
+    assert "bf16" in note
 
 
 def test_precision_is_about_residual_networks_only():
@@ -172,18 +174,12 @@ def test_what_takes_hours_on_images_is_said():
         algorithms=["nnpu", "upu", "bagging-pu"], configs=2, splits=3
     )
     notes = make_plan(spec.override(prior_source=["true", "estimate:bbe"])).notes
-    assert [note.split(" takes ")[0] for note in notes] == [
-        "estimating a prior on images",
-        "bagging-pu",
-    ]
-    assert notes[0].endswith(
-        "there are 12"
-    )  # two datasets, two cases, three splits, shared by what is trained
-    assert notes[1].endswith("there are 12 runs")
-    assert (
-        make_plan(spec.override(datasets=["letter"], prior_source=["true", "estimate:bbe"])).notes
-        == ()
-    )
+    priors, classic = notes
+    assert " 12 " in priors  # two datasets, two cases, three splits, shared by the algorithms
+    assert classic.startswith("bagging-pu")
+    assert "12 runs" in classic
+    tables = spec.override(datasets=["letter"], prior_source=["true", "estimate:bbe"])
+    assert make_plan(tables).notes == ()
 
 
 # fleets
@@ -366,7 +362,9 @@ def test_estimate_without_files(device, monkeypatch):
     """Speeds are stood in for: what is added up, and that a GPU gains nothing from residual fleets in flight."""
     monkeypatch.setattr(datasets, "load", lambda *given: pytest.fail("an estimate needs no files"))
     monkeypatch.setattr(duration, "choose_device", lambda name: name)
-    monkeypatch.setattr(duration, "check", lambda *given: None)  # it draws where the files are here
+    monkeypatch.setattr(
+        duration, "check_problems", lambda *given: None
+    )  # it draws where the files are here
     probed = []
 
     def probe(shape, runs, device, budget):

@@ -10,10 +10,9 @@ import pytest
 import puarena
 from puarena import algorithms, catalog, datasets
 from puarena.experiments import suites
+from puarena.experiments.data_source import DataSource
 from puarena.experiments.plan import make_plan
-from puarena.experiments.profiles import PROFILES
-from puarena.experiments.sources import DataSource
-from puarena.experiments.spec import Spec
+from puarena.experiments.spec import PROFILES, Spec
 from puarena.experiments.work import make_row
 from puarena.pu import Problem, draw_pu_data
 
@@ -46,8 +45,8 @@ def test_what_the_profile_changes():
     )
     assert {run.algorithm for run in definition.runs} == {"nnpu-c", "pn-naive"}
     assert {run.algorithm for run in released.runs} == {"nnpu-c@released", "pn-naive"}
-    assert {run.calibration for run in definition.runs} == {"weighted", None}
-    assert {run.calibration for run in released.runs} == {"batch-union", None}
+    assert {run.calibration for run in definition.runs} == {"weighted", "none"}
+    assert {run.calibration for run in released.runs} == {"batch-union", "none"}
     assert {run.batch_size for run in definition.runs if run.config == 0} == {128}
     assert {run.batch_size for run in released.runs if run.config == 0} == {64}
     for plan in (

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import puarena
 from puarena.cli import app
 from puarena.experiments import beacon, status
-from puarena.experiments.machine import made
+from puarena.experiments.machine import describe_environment
 from puarena.experiments.plan import Plan, group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
@@ -228,7 +228,7 @@ def test_command(store: Results, plan: Plan) -> None:
 
 
 def test_a_folder_says_which_machine_and_commit_made_it():
-    facts = made("cpu")
+    facts = describe_environment("cpu")
     assert re.fullmatch(r".+, \d+ cores?", facts["machine"])
     assert platform.node() not in facts.values()
     assert re.fullmatch(r"[0-9a-f]{40}", facts.get("commit", "0" * 40))

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 import puarena
 from puarena import networks, random, training
+from puarena.cli import listing
 from puarena.datasets import views_of
 from puarena.errors import UserError
-from puarena.experiments import duration, listing, suites
+from puarena.experiments import duration, suites
 from puarena.experiments.joint_spec import _agreeing
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec

@@ -18,7 +18,7 @@ def list_(
     as_json: opt.AsJson = False,
 ) -> None:
     """List what there is."""
-    from puarena.experiments import listing
+    from puarena.cli import listing
 
     if what not in listing.KINDS:
         raise unknown_name("list", what, listing.KINDS)
@@ -61,7 +61,7 @@ def check(
 ) -> None:
     """Check that an algorithm, or each of a file with its calibrated form, keeps the contract of the benchmark."""
     from puarena import catalog, plugins
-    from puarena.experiments.device import choose_device
+    from puarena.experiments.machine import choose_device
     from puarena.testing import contract
 
     names = plugins.load(target) if target.endswith(".py") else [catalog.get(target).name]

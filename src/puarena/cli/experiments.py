@@ -62,7 +62,7 @@ class Experiment:
     def spec(self) -> Spec:
         """The spec that is named, with the options applied."""
         from puarena.experiments import suites
-        from puarena.experiments.values import TRUE_PRIOR
+        from puarena.experiments.spec import TRUE_PRIOR
 
         changes = asdict(self)
         for name in LISTS:

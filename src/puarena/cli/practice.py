@@ -65,7 +65,7 @@ def fit(
     import sys
     from contextlib import redirect_stdout
 
-    from puarena.experiments.device import choose_device
+    from puarena.experiments.machine import choose_device
     from puarena.pu import labeling
 
     if search < 1 or steps < 1:

@@ -44,7 +44,7 @@ def speed(
     """Measure run-steps per second, records included, and print ratios measured side by side in one run."""
     from puarena import algorithms as known
     from puarena import speed as room
-    from puarena.experiments.device import choose_device
+    from puarena.experiments.machine import choose_device
     from puarena.utils.files import write_file
 
     choices = {"auto": (True,), "off": (False,), "both": (True, False)}

@@ -67,7 +67,7 @@ def _damage(store: Folder, report: Report) -> Iterator[tuple[Path, str]]:
     planned: set[str] | None = None
     try:
         kept = store.planned()
-        planned = {run.run_id for run in kept.runs} if kept else None
+        planned = set(kept.runs) if kept else None
         report.planned = None if planned is None else len(planned)
     except UserError:
         yield store.path / PLANNED, "is damaged"

@@ -17,9 +17,9 @@ import torch
 from puarena import catalog, datasets, networks
 from puarena import training as engine
 from puarena.experiments import executors
-from puarena.experiments.device import choose_device
-from puarena.experiments.plan import FleetSpec, Plan, group, run_steps
-from puarena.experiments.sources import check
+from puarena.experiments.data_source import check_problems
+from puarena.experiments.machine import choose_device
+from puarena.experiments.plan import FleetSpec, Plan, group
 from puarena.training.synthetic import Shape, pixels, synthetic
 
 BUDGET = 2.5  # seconds for all probes together
@@ -56,7 +56,7 @@ def summarize(
     What ``run`` refuses before it trains is refused here, in the same words.
     """
     device = choose_device(device)
-    check(plan, folder)
+    check_problems(plan, folder)
     fleets = group(plan.runs, device=device)
     executor = executors.choose(device, workers, fleets, engine, executors.How.of(**how))
     return {
@@ -90,7 +90,7 @@ def total_seconds(
 
 def _seconds(fleet: FleetSpec, shape: Shape, speed: Speed) -> float:
     """One fleet's time; one of another size than the probed one is taken to cost in proportion."""
-    steps = run_steps(fleet.first)
+    steps = fleet.first.all_steps
     records = -(-steps // fleet.first.record_every)
     step = (
         speed.step

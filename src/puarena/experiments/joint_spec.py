@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from puarena import datasets, networks, plugins
 from puarena.errors import UserError
-from puarena.experiments.plan import group, make_plan, planned_runs
-from puarena.experiments.problems import PROBLEM_LISTS, PROBLEM_SIZES, ProblemSpec, is_path
-from puarena.experiments.spec import EVERY, FULL_PRECISION, Spec
+from puarena.experiments.plan import group, make_plan, to_planned
+from puarena.experiments.spec import (
+    EVERY_ALGORITHM,
+    FULL_PRECISION,
+    PROBLEM_LISTS,
+    PROBLEM_SIZES,
+    ProblemSpec,
+    Spec,
+    is_path,
+)
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.results import Results, Summary, ask
-from puarena.results.planned import PlannedRun
 from puarena.results.sql import sql_name
 
 LISTS = ("algorithms", "prior_source")  # all combinations of these are run, so they can be joined
@@ -130,15 +136,15 @@ def _hyper(
 ) -> dict[str, dict[str, Any]]:
     """All fixed values; an algorithm that two folders have must have the same ones in both."""
     fixed: dict[str, dict[str, Any]] = {}
-    for name in (EVERY, *names):
+    for name in (EVERY_ALGORITHM, *names):
         using = [
             (store, spec.hyper.get(name, {}))
             for store, spec in zip(stores, specs, strict=True)
-            if name == EVERY or name in spec.algorithms
+            if name == EVERY_ALGORITHM or name in spec.algorithms
         ]
         for store, values in using:
             if values != using[0][1]:
-                what = "every algorithm" if name == EVERY else name
+                what = "every algorithm" if name == EVERY_ALGORITHM else name
                 raise UserError(
                     f"'{using[0][0].path}' and '{store.path}' fix different hyperparameters of {what} "
                     f"({json.dumps(using[0][1])} and {json.dumps(values)}); they cannot be merged"
@@ -207,22 +213,22 @@ def _joined(problems: list[ProblemSpec]) -> list[ProblemSpec]:
     return joined if len(joined) == len(problems) else _joined(joined)
 
 
-def planned(store: Results) -> list[PlannedRun]:
-    """The runs a results folder is meant to have: as it kept them, or else from its spec.
+def planned(store: Results) -> dict[str, dict[str, Any]]:
+    """Return the columns of the runs a results folder should have, by run id.
 
-    A plugin that the spec names is not run for this: of such a folder that kept nothing, only what is stored is known.
+    They are those that it kept, or else those of its spec. A plugin that the spec names is not run
+    for this: of such a folder that kept nothing, only the stored runs are known.
     """
     kept = store.planned()
     if kept is not None:
-        return list(kept.runs)
+        return kept.runs
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
     if any(spec.get("plugins") for spec in specs):
-        names = ", ".join(
-            sql_name(field.name) for field in fields(PlannedRun) if field.name != "run_id"
-        )
+        names = ("run", "algorithm", *PROBLEM_COLUMNS)
+        listed = ", ".join(map(sql_name, names))
         with store.reading():
-            rows = ask(store.relation(), f"SELECT DISTINCT run, {names} FROM curves").fetchall()
-        return [PlannedRun(*row) for row in rows]
+            rows = ask(store.relation(), f"SELECT DISTINCT {listed} FROM curves").fetchall()
+        return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
     unique = {json.dumps(spec, sort_keys=True): spec for spec in specs}
     runs = {run.run_id: run for spec in unique.values() for run in make_plan(Spec.load(spec)).runs}
-    return list(planned_runs(group(runs.values())))
+    return to_planned(group(runs.values()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
@@ -18,18 +19,38 @@ from puarena.algorithms.core.entry import Entry
 from puarena.datasets import Views
 from puarena.datasets.dataset import DatasetInfo
 from puarena.errors import UserError
-from puarena.experiments.natural_priors import with_natural_priors
-from puarena.experiments.problems import PROBLEM_LISTS, check_prior, check_row, is_path
-from puarena.experiments.profiles import PROFILES
-from puarena.experiments.spec import EVERY, FULL_PRECISION, PROTOCOL, Spec
-from puarena.experiments.values import ESTIMATE, OPTIMIZER, TRUE_PRIOR
-from puarena.experiments.words import counted, enumerated
+from puarena.experiments.spec import (
+    ESTIMATE_PREFIX,
+    EVERY_ALGORITHM,
+    FULL_PRECISION,
+    OPTIMIZER_VALUES,
+    PROBLEM_LISTS,
+    PROFILES,
+    PROTOCOL_OPTIMIZER,
+    TRUE_PRIOR,
+    ProblemSpec,
+    Spec,
+    format_count,
+    join_names,
+)
 from puarena.pu import Problem, labeling
-from puarena.results.planned import PlannedRun
 from puarena.utils.identity import digest
 
-LARGEST = 250_000  # runs of a plan
-ESTIMATING = 10  # minutes of one core on images to estimate a prior
+MAX_PLAN_RUNS = 250_000
+PRIOR_MINUTES = 10  # of one core to estimate a prior on images
+UNCALIBRATED = "none"
+RUN_COLUMNS = (  # fields of a run that results store under the same name
+    "algorithm",
+    "profile",
+    "split",
+    "config",
+    "lr",
+    "batch_size",
+    "network",
+    "precision",
+    "optimizer",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -48,13 +69,13 @@ class RunSpec:
     warmup: int  # 0 for an algorithm without a first stage
     record_every: int
     network: str
-    calibration: str | None  # None for an algorithm that is not a calibrated one
+    calibration: str  # UNCALIBRATED for an algorithm that is not a calibrated form
     profile: str
-    source: str  # digest of the plugin files the algorithm and the network come from; empty for built-in ones
+    source: str  # digest of the plugin files of algorithm and network; empty for built-in ones
     seed: int
-    prior_source: str = TRUE_PRIOR  # where the prior that the algorithm is told comes from
+    prior_source: str = TRUE_PRIOR  # of the prior that the algorithm is given
     precision: str = FULL_PRECISION  # of the network's activations
-    optimizer: str = PROTOCOL  # whose
+    optimizer: str = PROTOCOL_OPTIMIZER
 
     @property
     def views(self) -> Views:
@@ -63,28 +84,35 @@ class RunSpec:
 
     @property
     def salt(self) -> str:
-        """What the draw of the data depends on beside the problem and the split: nothing, or the run itself."""
+        """What the draw of the data depends on in addition to the problem and the split."""
         return f"{self.algorithm}:{self.config}" if PROFILES[self.profile].own_data else ""
+
+    @property
+    def all_steps(self) -> int:
+        """The steps of its objective, and the warm-up that its algorithm has on top."""
+        return self.steps + catalog.get(self.algorithm).extra_stages * self.warmup
 
     @cached_property
     def run_id(self) -> str:
-        """Sixteen hexadecimal digits over all fields."""
+        """Sixteen hexadecimal digits of all fields."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         content["problem"] = self.problem.identity()
-        for name, only in (
-            ("prior_source", TRUE_PRIOR),
-            ("precision", FULL_PRECISION),
-            ("optimizer", PROTOCOL),
-        ):
-            if content[name] == only:  # as it was before there was a choice
-                del content[name]
-        # Ten digits: the last bits of a drawn value may differ between two machines' mathematics libraries.
-        return digest(
-            {
-                key: f"{value:.10g}" if isinstance(value, float) else value
-                for key, value in content.items()
-            }
-        )
+        for name, value in content.items():
+            if isinstance(value, float):
+                # The mathematics libraries of two machines may differ in the last bits of a draw.
+                content[name] = f"{value:.10g}"
+        return digest(content)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the store's columns that are known before the run is trained."""
+        hyper = dict(self.hyper) | {"momentum": self.momentum}
+        return {
+            "run": self.run_id,
+            **self.problem.columns(),
+            **{name: getattr(self, name) for name in RUN_COLUMNS},
+            "prior_source": self.prior_source.removeprefix(ESTIMATE_PREFIX),
+            "hyper": json.dumps(hyper, sort_keys=True),
+        }
 
 
 @dataclass(frozen=True)
@@ -92,286 +120,384 @@ class FleetSpec:
     """Runs that are trained together: equal shapes, algorithms of one class."""
 
     runs: tuple[RunSpec, ...]
-    group: str = field(default="", compare=False)  # the fleet it is a part of, as it was planned
+    group: str = field(default="", compare=False)  # the planned fleet that this is a part of
 
     @property
     def claim(self) -> str:
-        """The name under which whoever trains it claims it: that of the whole, for all its parts."""
+        """The name under which it is claimed; parts of a fleet share the claim of the whole."""
         return self.group or self.fleet_id
 
     @cached_property
     def fleet_id(self) -> str:
-        """Sixteen hexadecimal digits over the runs."""
+        """Sixteen hexadecimal digits of the runs."""
         return digest(sorted(run.run_id for run in self.runs))
 
     @property
     def first(self) -> RunSpec:
-        """A run that has what all of them share."""
+        """A run, for what all runs share."""
         return self.runs[0]
 
     @property
     def fills_gpu(self) -> bool:
-        """Is it enough for a GPU on its own?"""
+        """Is the fleet enough for a GPU on its own?"""
         return networks.get(self.first.network).fills_gpu
 
     @property
     def steps(self) -> int:
-        """Run-steps: the steps of all runs together, warm-up included."""
-        return sum(run_steps(run) for run in self.runs)
+        """The steps of all runs together, warm-up included."""
+        return sum(run.all_steps for run in self.runs)
 
     @property
     def label(self) -> str:
-        """A few words for progress and errors."""
+        """A short title for progress and errors."""
         names = " + ".join(dict.fromkeys(run.algorithm for run in self.runs))
-        problem = self.first.problem
-        return f"{names} on {problem.dataset} ({problem.setting}, {problem.rate:.0%}, batch {self.first.batch_size})"
+        problem = self.first.problem  # cases and mechanisms may differ between the runs
+        where = f"{problem.dataset} ({problem.short} {problem.rate:.0%}"
+        return f"{names} on {where}, batch {self.first.batch_size})"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a spec, and what to say about those that were left out."""
+    """All runs of a spec."""
 
     spec: Spec
     runs: tuple[RunSpec, ...]
-    notes: tuple[str, ...]
-    sources: dict[str, str]  # dataset name -> what data.load takes
+    notes: tuple[str, ...]  # what was left out, and what takes long
+    sources: dict[str, str]  # dataset -> its name or path, as ``datasets.load`` takes it
 
     @property
     def run_ids(self) -> list[str]:
-        """The identities of all planned runs."""
+        """The ids of all runs."""
         return [run.run_id for run in self.runs]
 
 
+# -- from a spec to runs -----------------------------------------------------------------
+
+
 def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
-    """Expand a spec into its runs, senseless ones left out with a note; ``folder`` has the datasets' files."""
+    """Expand a spec into its runs; ``folder`` has the datasets' files.
+
+    Combinations that make no sense are left out, with a note.
+    """
     spec = spec.resolve()
-    _check_count(spec)
-    spec = with_natural_priors(spec, folder)
-    runs: dict[str, RunSpec] = {}
-    skipped: dict[str, None] = {}
-    sources: dict[str, str] = {}
-    images: set[str] = set()
-    lacking: list[str] = []
-    rows: dict[Problem, Problem] = {}  # what a table tells apart
-    tables: dict[
-        str, str
-    ] = {}  # datasets that cannot have the network of the spec, and the one they keep
+    _check_number_of_runs(spec)
+    spec = _name_natural_priors(spec, folder)
+    infos = {part.dataset: datasets.info(part.dataset) for part in spec.problems}
+    sources = _name_sources(infos)
+    problems: dict[Problem, str] = {}  # and its network
     for part in spec.problems:
-        info = datasets.info(part.dataset)
-        if sources.setdefault(info.name, part.dataset) != part.dataset:
-            raise UserError(
-                f"two datasets of the spec are called '{info.name}'; rename one of them"
-            )
-        network = spec.network or info.network
-        if info.kind == "image":
-            images.add(info.name)
-        elif networks.get(network).images:
-            network = tables[info.name] = info.network
-        cases = _cases(info, part.cases, lacking)
-        lists = (cases, part.settings, part.rates, part.priors, part.labeling)
-        for case, setting, rate, prior, mechanism in product(*lists):
-            known = _prior(part.dataset, case) if prior is None else prior
-            problem = Problem(
-                info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled
-            )
-            check_row(problem, rows)
-            if (
-                part.labeled is None and prior is not None
-            ):  # the protocol's own problems go up to it
-                check_prior(problem, rate, known)
-            for algorithm in spec.algorithms:
-                if catalog.get(algorithm).calibrated and not labeling.get(setting).one_sample:
-                    skipped[algorithm] = None
-                    continue
-                for run in _runs_of(spec, problem, algorithm, network):
-                    runs.setdefault(run.run_id, run)
-    notes = list(dict.fromkeys(lacking))
-    unused = [name for name in spec.hyper if name != EVERY and name not in spec.algorithms]
-    if unused:
-        notes.append(f"hyper has values for {enumerated(unused)}, which this does not run")
-    for kept in dict.fromkeys(tables.values()):
-        having = [name for name in tables if tables[name] == kept]
-        keep = "keep" if len(having) > 1 else "keeps"
-        notes.append(f"{spec.network} needs images: {enumerated(having)} {keep} {kept}")
-    if spec.precision != FULL_PRECISION and all(
-        run.precision == FULL_PRECISION for run in runs.values()
-    ):
-        notes.append(
-            f"no network here computes in {spec.precision}: everything is {FULL_PRECISION}"
-        )
-    if skipped:
-        notes.append(
-            f"calibration exists only for one-sample data: {', '.join(skipped)} skipped in other settings"
-        )
+        network = _choose_network(spec, infos[part.dataset])
+        problems.update(dict.fromkeys(expand_problems(part, infos[part.dataset]), network))
+    _check_sizes_differ_in_rate(problems)
+    runs: dict[str, RunSpec] = {}
+    for (problem, network), algorithm in product(problems.items(), spec.algorithms):
+        if _has_setting(algorithm, problem):
+            runs.update((run.run_id, run) for run in expand_runs(spec, problem, algorithm, network))
+    notes = _note_omissions(spec, infos, problems, runs.values())
     if not runs:
-        raise UserError("nothing is left to run: " + "; ".join(notes))
-    notes += _slow(run for run in runs.values() if run.problem.dataset in images)
+        raise UserError(f"nothing is left to run: {'; '.join(notes)}", "invalid-spec")
+    images = [info.name for info in infos.values() if info.kind == "image"]
+    notes += _note_slow_work(run for run in runs.values() if run.problem.dataset in images)
     return Plan(spec, tuple(runs.values()), tuple(notes), sources)
 
 
-def _check_count(spec: Spec) -> None:
-    """Refuse what nobody can have meant, before it fills the memory."""
+def _check_number_of_runs(spec: Spec) -> None:
+    """Refuse a spec whose plan would fill the memory."""
     problems = sum(
-        math.prod(len(getattr(part, field)) for field in PROBLEM_LISTS) for part in spec.problems
+        math.prod(len(getattr(part, name)) for name in PROBLEM_LISTS) for part in spec.problems
     )
     runs = problems * len(spec.algorithms) * len(spec.prior_source) * spec.splits * spec.configs
-    if runs > LARGEST:
+    if runs > MAX_PLAN_RUNS:
         raise UserError(
-            f"{counted(spec.splits, 'split')} and {counted(spec.configs, 'configuration')} of "
-            f"{counted(len(spec.algorithms), 'algorithm')} on {counted(problems, 'problem')} are {runs:,} runs, and "
-            f"a plan has at most {LARGEST:,}; lower --splits or --configs"
+            f"{format_count(spec.splits, 'split')} and {format_count(spec.configs, 'configuration')}"
+            f" of {format_count(len(spec.algorithms), 'algorithm')} on "
+            f"{format_count(problems, 'problem')} are {runs:,} runs, and a plan has at most "
+            f"{MAX_PLAN_RUNS:,}; lower --splits or --configs",
+            "invalid-value",
         )
 
 
-def _cases(info: DatasetInfo, cases: tuple[int, ...], notes: list[str]) -> list[int]:
-    """The cases that a dataset has; a note about the others."""
-    kept = [case for case in cases if case in info.cases]
-    if not kept:
-        has = enumerated(map(str, info.cases))
-        word = f"case {cases[0]}" if len(cases) == 1 else f"cases {enumerated(map(str, cases))}"
-        raise UserError(f"dataset '{info.name}' has no {word}; it has {has}")
-    if len(kept) < len(cases):
-        missing = enumerated(str(case) for case in cases if case not in kept)
-        notes.append(f"{info.name} has no case {missing}: left out")
-    return kept
+def _name_natural_priors(spec: Spec, folder: str | Path | None) -> Spec:
+    """Return the spec with the priors of tables with natural class frequencies as numbers.
+
+    Only the rows of such a table determine its prior; later steps do not need the rows.
+    """
+    parts: list[ProblemSpec] = []
+    for part in spec.problems:
+        if None not in part.priors or part.has_path() or datasets.info(part.dataset).balanced:
+            parts.append(part)
+            continue
+        table = datasets.load(part.dataset, folder)
+        for case in part.cases:
+            own = table.prior_of(case)
+            priors = tuple(own if prior is None else prior for prior in part.priors)
+            parts.append(part.replace(cases=(case,), priors=priors))
+    return spec.model_copy(update={"problems": tuple(parts)})
 
 
-def _prior(dataset: str, case: int) -> float:
-    """The prior a problem has when the spec names none: naming it must not make another run."""
-    return (datasets.load(dataset) if is_path(dataset) else datasets.info(dataset)).prior_of(case)
+def _name_sources(infos: Mapping[str, DatasetInfo]) -> dict[str, str]:
+    """Return what ``datasets.load`` takes for each dataset, by the dataset's name."""
+    sources = {info.name: source for source, info in infos.items()}
+    for source, info in infos.items():
+        if sources[info.name] != source:
+            raise UserError(
+                f"two datasets of the spec are called '{info.name}'; rename one of them", "conflict"
+            )
+    return sources
 
 
-def _runs_of(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterable[RunSpec]:
-    """All splits and configurations of one algorithm on one problem."""
+def _choose_network(spec: Spec, info: DatasetInfo) -> str:
+    """Return the spec's network; the dataset's own if there is none, or it needs images."""
+    if spec.network is None or (info.kind != "image" and networks.get(spec.network).images):
+        return info.network
+    return spec.network
+
+
+def expand_problems(part: ProblemSpec, info: DatasetInfo) -> Iterator[Problem]:
+    """Yield the combinations of a part of a spec, with the dataset's own priors as numbers."""
+    cases = [case for case in part.cases if case in info.cases]
+    if not cases:
+        raise UserError(
+            f"dataset '{info.name}' has the cases {join_names(map(str, info.cases))}, and "
+            f"{join_names(map(str, part.cases))} was asked for",
+            "invalid-value",
+        )
+    source = datasets.load(part.dataset) if part.has_path() else info
+    lists = (cases, part.settings, part.rates, part.priors, part.labeling)
+    for case, setting, rate, prior, mechanism in product(*lists):
+        # A number, so that naming the dataset's own prior does not make another run.
+        known = source.prior_of(case) if prior is None else prior
+        problem = Problem(
+            info.name, case, setting, rate, known, mechanism, part.labeled, part.unlabeled
+        )
+        if prior is not None:  # the protocol's own problems may leave no positive in U
+            _check_unlabeled_positives(problem)
+        yield problem
+
+
+def _check_unlabeled_positives(problem: Problem) -> None:
+    """Refuse a problem that leaves no positive in U."""
+    setting = labeling.get(problem.setting)
+    if problem.labeled is not None or problem.prior is None or not setting.one_sample:
+        return
+    rate, prior = problem.rate, problem.prior
+    if math.isclose(prior, setting.lowest_prior(rate)):
+        raise UserError(
+            f"at class prior {prior:g} and positive rate {rate:g} all positives of "
+            f"'{problem.dataset}' are labeled and none is left among the unlabeled; use a rate "
+            f"below {prior:g}, or a prior above {rate:g}",
+            "invalid-value",
+        )
+
+
+def _check_sizes_differ_in_rate(problems: Iterable[Problem]) -> None:
+    """Refuse two problems that are one row of a table, as they differ in their sizes only."""
+    rows: dict[Problem, Problem] = {}
+    for problem in problems:
+        row = replace(problem, labeled=None, unlabeled=None)
+        if rows.setdefault(row, problem) != problem:
+            raise UserError(
+                f"two problems on '{problem.dataset}' have the positive rate {problem.rate:g} and "
+                "differ in their sizes only, which would be one row of a table; run them into two "
+                "folders",
+                "conflict",
+            )
+
+
+def _has_setting(algorithm: str, problem: Problem) -> bool:
+    """Return whether an algorithm exists in the problem's setting."""
+    return problem.one_sample or not catalog.get(algorithm).calibrated
+
+
+def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterator[RunSpec]:
+    """Yield the splits, configurations and prior sources of one algorithm on one problem."""
     entry = catalog.get(algorithm)
-    hypers = entry.hypers
-    fixed = {**spec.hyper.get(EVERY, {}), **spec.hyper.get(algorithm, {})}
-    own = {name: fixed[name] for name in fixed if name not in OPTIMIZER}
-    stages = entry.extra_stages > 0
-    classic = entry.fits  # at once: no steps, no network, and nothing is searched
-    network = networks.DEFAULT if classic else network
+    fixed = {**spec.hyper.get(EVERY_ALGORITHM, {}), **spec.hyper.get(algorithm, {})}
+    own = {name: value for name, value in fixed.items() if name not in OPTIMIZER_VALUES}
+    form = spec.calibration if entry.calibrated else None
+    steps, record_every, configs = spec.steps, spec.record_every, spec.configs
+    sources = spec.prior_source
+    if entry.fits:  # fitted at once: without steps, network and search
+        steps, record_every, configs, network = 1, 1, 1, networks.DEFAULT
+        sources = sources if entry.needs_prior else sources[:1]
     kind = networks.get(network)
-    configs = 1 if classic else spec.configs
-    sources = spec.prior_source[:1] if classic and not entry.needs_prior else spec.prior_source
-    for split, config, prior_source in product(range(spec.splits), range(configs), sources):
+    for split, config, source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
-        drawn = configurations.draw(
-            config, trial, kind, hypers, PROFILES[spec.profile].default_batch
-        )
-        values = {name: fixed.get(name, getattr(drawn, name)) for name in OPTIMIZER}
+        default_batch = PROFILES[spec.profile].default_batch
+        drawn = configurations.draw(config, trial, kind, entry.hypers, default_batch)
+        # The seed does not depend on the steps or records: looking closer changes no training.
+        seed = int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1
         yield RunSpec(
             problem=problem,
             algorithm=algorithm,
             split=split,
             config=config,
-            lr=float(values["lr"]),
-            batch_size=int(values["batch_size"]),
-            momentum=float(values["momentum"]),
+            lr=float(fixed.get("lr", drawn.lr)),
+            batch_size=int(fixed.get("batch_size", drawn.batch_size)),
+            momentum=float(fixed.get("momentum", drawn.momentum)),
             hyper=tuple(sorted({**drawn.hyper, **own}.items())),
-            steps=1 if classic else spec.steps,
-            warmup=spec.warmup if stages else 0,
-            record_every=1 if classic else spec.record_every,
+            steps=steps,
+            warmup=spec.warmup if entry.extra_stages else 0,
+            record_every=record_every,
             network=network,
-            calibration=spec.calibration if entry.calibrated else None,
+            calibration=form or UNCALIBRATED,
             profile=spec.profile,
-            source=plugin_source(entry, kind),
-            # Not from the steps or how often is recorded: looking closer must not change the training.
-            seed=int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1,
-            prior_source=prior_source,
+            source=digest_plugins(entry, kind),
+            seed=seed,
+            prior_source=source,
             precision=spec.precision if spec.precision in kind.precisions else FULL_PRECISION,
-            optimizer=spec.optimizer if entry.authors_optimizer else PROTOCOL,
+            optimizer=spec.optimizer if entry.authors_optimizer else PROTOCOL_OPTIMIZER,
         )
 
 
-def _slow(runs: Iterable[RunSpec]) -> list[str]:
-    """What takes long on images and is no training: its time is not in an estimate."""
+def digest_plugins(entry: Entry, network: type[networks.RunNetwork]) -> str:
+    """Return a digest of the plugin files of an algorithm and a network; empty for built-in ones."""
+    foreign = [entry.plugin_file] if entry.plugin_file else []
+    if networks.is_plugin(network.name):
+        foreign.append(inspect.getfile(network))
+    files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
+    if len(files) > 1:
+        return digest(files)
+    return files[0] if files else ""
+
+
+# -- notes -------------------------------------------------------------------------------
+
+
+def _note_omissions(
+    spec: Spec,
+    infos: Mapping[str, DatasetInfo],
+    problems: Iterable[Problem],
+    runs: Iterable[RunSpec],
+) -> list[str]:
+    """Return what the plan does not do of the spec."""
+    notes = _note_missing_cases(spec, infos)
+    unused = [n for n in spec.hyper if n != EVERY_ALGORITHM and n not in spec.algorithms]
+    if unused:
+        notes.append(f"`hyper` sets values for {join_names(unused)}, which is not in `algorithms`")
+    notes += _note_kept_networks(spec, infos)
+    if spec.precision not in {FULL_PRECISION, *(run.precision for run in runs)}:
+        notes.append(f"no network here computes in {spec.precision}: all use {FULL_PRECISION}")
+    skipped = [name for name in spec.algorithms if catalog.get(name).calibrated]
+    if skipped and not all(problem.one_sample for problem in problems):
+        names = ", ".join(skipped)
+        notes.append(
+            f"calibration exists only for one-sample data: {names} skipped in other settings"
+        )
+    return notes
+
+
+def _note_missing_cases(spec: Spec, infos: Mapping[str, DatasetInfo]) -> list[str]:
+    notes: dict[str, None] = {}  # in order, each once
+    for part in spec.problems:
+        info = infos[part.dataset]
+        missing = [str(case) for case in part.cases if case not in info.cases]
+        if missing:
+            notes[f"{info.name} has no case {join_names(missing)}: left out"] = None
+    return list(notes)
+
+
+def _note_kept_networks(spec: Spec, infos: Mapping[str, DatasetInfo]) -> list[str]:
+    """Return which datasets keep their own network, as the spec's needs images."""
+    kept: dict[str, list[str]] = {}
+    for info in infos.values():
+        network = _choose_network(spec, info)
+        if spec.network not in (None, network):
+            kept.setdefault(network, []).append(info.name)
+    notes = []
+    for network, names in kept.items():
+        verb = "keep" if len(names) > 1 else "keeps"
+        notes.append(f"{spec.network} needs images: {join_names(names)} {verb} {network}")
+    return notes
+
+
+def _note_slow_work(runs: Iterable[RunSpec]) -> list[str]:
+    """Return what takes long of runs on images, and is not part of an estimate of the time."""
     draws: set[Any] = set()
-    fits: Counter[tuple[str, int]] = Counter()
+    fits: Counter[str] = Counter()
     for run in runs:
-        minutes = catalog.get(run.algorithm).minutes_on_images
-        if minutes:
-            fits[run.algorithm, minutes] += 1
+        if catalog.get(run.algorithm).minutes_on_images:
+            fits[run.algorithm] += 1
         if run.prior_source != TRUE_PRIOR:
             draws.add((run.problem, run.split, run.salt, run.prior_source))
     notes = []
     if draws:
         notes.append(
-            f"estimating a prior on images takes up to {ESTIMATING} minutes each, and there are {len(draws)}"
+            f"estimating a prior on images takes up to {PRIOR_MINUTES} minutes, and there are "
+            f"{len(draws)} to estimate"
         )
-    for (name, minutes), count in fits.items():
-        notes.append(
-            f"{name} takes about {minutes} minutes a run on images, and there are {count} runs"
-        )
+    for name, count in fits.items():
+        minutes = catalog.get(name).minutes_on_images
+        notes.append(f"{name} takes about {minutes} minutes a run on images: {count} runs")
     return notes
+
+
+# -- from runs to fleets -----------------------------------------------------------------
 
 
 def group(
     runs: Iterable[RunSpec], limit: int | None = None, device: str = "cpu"
 ) -> list[FleetSpec]:
-    """Runs as fleets of at most ``limit`` (None: the network's capacity) and nearly equal sizes, in a fixed order.
+    """Group runs into fleets of at most ``limit`` runs (None: the network's capacity).
 
-    Cases, ways of labeling, splits, configurations and the calibrated form travel together where their shapes agree;
-    in a setting where a dataset may lack positives in one case and not in the other, each case has its own fleets.
+    The order is fixed, and the sizes of parts nearly equal.
     """
     alike: dict[tuple[Any, ...], list[RunSpec]] = {}
     for run in runs:
-        method, problem = catalog.get(run.algorithm).shares_fleet_with, run.problem
-        case = problem.case if labeling.get(problem.setting).may_lack else 0
-        network = run.batch_size, run.network, run.precision, run.optimizer
-        shape = (*network, run.steps, run.warmup, run.record_every, run.profile)
-        sizes = problem.rate, problem.prior, problem.labeled, problem.unlabeled
-        key = (method, problem.dataset, problem.setting, *sizes, case, *shape)
-        alike.setdefault(key, []).append(run)
+        alike.setdefault(_key_of_fleet(run), []).append(run)
     fleets = []
     for members in alike.values():
-        parts = -(-len(members) // (limit or networks.get(members[0].network).capacity[device]))
+        capacity = limit or networks.get(members[0].network).capacity[device]
+        parts = math.ceil(len(members) / capacity)
         bounds = [len(members) * part // parts for part in range(parts + 1)]
         fleets += [FleetSpec(tuple(members[a:b])) for a, b in pairwise(bounds)]
     return fleets
 
 
-def planned_runs(fleets: Iterable[FleetSpec]) -> tuple[PlannedRun, ...]:
-    """What a results folder keeps of its runs."""
-    return tuple(
-        PlannedRun(
-            run_id=run.run_id,
-            fleet=fleet.fleet_id,
-            dataset=run.problem.dataset,
-            case=run.problem.case,
-            setting=run.problem.setting,
-            rate=run.problem.rate,
-            prior=run.problem.prior or 0.0,
-            labeling=run.problem.labeling,
-            algorithm=run.algorithm,
-            profile=run.profile,
-            prior_source=run.prior_source.removeprefix(ESTIMATE),
-            split=run.split,
-            config=run.config,
-        )
-        for fleet in fleets
-        for run in fleet.runs
+def _key_of_fleet(run: RunSpec) -> tuple[Any, ...]:
+    """Return what the runs of a fleet share: the method's class, and all that shapes depend on.
+
+    Cases, mechanisms, splits, configurations and calibrated forms may differ.
+    """
+    problem = run.problem
+    # Where a dataset may lack positives in one case and not in another, shapes differ by case.
+    case = problem.case if labeling.get(problem.setting).may_lack else 0
+    return (
+        catalog.get(run.algorithm).shares_fleet_with,
+        problem.dataset,
+        problem.setting,
+        problem.rate,
+        problem.prior,
+        problem.labeled,
+        problem.unlabeled,
+        case,
+        run.batch_size,
+        run.network,
+        run.precision,
+        run.optimizer,
+        run.steps,
+        run.warmup,
+        run.record_every,
+        run.profile,
     )
 
 
-def as_planned(runs: Iterable[RunSpec], planned: Iterable[PlannedRun]) -> list[FleetSpec]:
-    """Runs in the fleets that they were planned in, which then may lack some of their runs."""
+def to_planned(fleets: Iterable[FleetSpec]) -> dict[str, dict[str, Any]]:
+    """Return what a results folder keeps of its planned runs: by run id, its columns and fleet."""
+    return {
+        run.run_id: run.columns() | {"fleet": fleet.fleet_id}
+        for fleet in fleets
+        for run in fleet.runs
+    }
+
+
+def restore_fleets(
+    runs: Iterable[RunSpec], planned: Mapping[str, Mapping[str, Any]]
+) -> list[FleetSpec]:
+    """Return runs in the fleets that they were planned in, which may lack some of their runs."""
     left = {run.run_id: run for run in runs}
     members: dict[str, list[RunSpec]] = {}
-    for each in planned:
-        if each.run_id in left:
-            members.setdefault(each.fleet, []).append(left.pop(each.run_id))
+    for run_id, row in planned.items():
+        if run_id in left:
+            members.setdefault(row["fleet"], []).append(left[run_id])
     return [FleetSpec(tuple(some), name) for name, some in members.items()]
-
-
-def run_steps(run: RunSpec) -> int:
-    """Steps of one run: those of its objective, and the warm-up its algorithm asks for on top."""
-    return run.steps + catalog.get(run.algorithm).extra_stages * run.warmup
-
-
-def plugin_source(entry: Entry, network: type[networks.RunNetwork]) -> str:
-    """A digest of the files that plugins' classes come from and import beside them; empty for built-in classes."""
-    foreign = [entry.plugin_file] if entry.plugin_file else []
-    if networks.is_plugin(network.name):
-        foreign.append(inspect.getfile(network))
-    files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
-    return files[0] if len(files) == 1 else digest(files) if files else ""

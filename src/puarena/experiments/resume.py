@@ -125,7 +125,7 @@ def interrupted_fleets(
     fleets: dict[FleetSpec, int] = {}
     left = {run.run_id: run for run in missing}
     planned = store.planned()
-    groups = {run.run_id: run.fleet for run in planned.runs} if planned else {}
+    groups = {run: row["fleet"] for run, row in planned.runs.items()} if planned else {}
     claimed = store.claimed()
     for file, marks in store.states().items():
         try:

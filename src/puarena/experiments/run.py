@@ -12,26 +12,24 @@ from typing import Any
 from puarena.errors import UserError, unknown_name
 from puarena.experiments import executors, suites
 from puarena.experiments.beacon import Beacon
-from puarena.experiments.device import choose_device
+from puarena.experiments.data_source import DataSource
 from puarena.experiments.display import progress_of
 from puarena.experiments.executors.base import Ended, How
 from puarena.experiments.failures import Elsewhere, Trouble, trouble_of
 from puarena.experiments.forecast import costs
-from puarena.experiments.machine import made
+from puarena.experiments.machine import choose_device, describe_environment
 from puarena.experiments.plan import (
     FleetSpec,
     Plan,
     RunSpec,
-    as_planned,
     group,
     make_plan,
-    planned_runs,
+    restore_fleets,
+    to_planned,
 )
-from puarena.experiments.problems import PROBLEM_LISTS
 from puarena.experiments.progress import Progress
 from puarena.experiments.resume import EVERY, StateFolder, interrupted_fleets
-from puarena.experiments.sources import DataSource
-from puarena.experiments.spec import Spec
+from puarena.experiments.spec import PROBLEM_LISTS, Spec
 from puarena.experiments.stop import Stop, Stopped
 from puarena.experiments.work import Job
 from puarena.results import Folder
@@ -134,7 +132,11 @@ def run(
     source.check()
     revisions = source.revisions()
     store = Folder.create(
-        out, plan.spec.to_dict(), plan.spec.hash(revisions), revisions=revisions, **made(device)
+        out,
+        plan.spec.to_dict(),
+        plan.spec.hash(revisions),
+        revisions=revisions,
+        **describe_environment(device),
     )
     planned = _grouping(store, plan, fleet_size, device)
     stored = store.done_runs()
@@ -156,7 +158,7 @@ def run(
         in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
         fleets = [
             *resumed,
-            *as_planned([run for run in missing if run.run_id not in in_resumed], planned.runs),
+            *restore_fleets([run for run in missing if run.run_id not in in_resumed], planned.runs),
         ]
         executor = executors.choose(device, workers, fleets, engine, replace(wishes, stop=stop))
         live.expect(costs(plan, fleets), executor.lanes(fleets))
@@ -227,14 +229,12 @@ def _grouping(store: Folder, plan: Plan, asked: int | None, device: str) -> Plan
             f"'{store.path}' has fleets of {size}, and what a run is trained with changes the rounding of its numbers: "
             f"leave --fleet-size {asked} away, or use another --out"
         )
-    known = {run.run_id for run in kept.runs} if kept else set()
+    known = kept.runs if kept else {}
     new = [run for run in plan.runs if run.run_id not in known]
     if kept is not None and not new:
         return kept
     limit = kept.limit if kept else asked
-    planned = Planned(
-        ((*kept.runs,) if kept else ()) + planned_runs(group(new, limit, device)), limit
-    )
+    planned = Planned(known | to_planned(group(new, limit, device)), limit)
     try:
         store.keep_planned(planned, first=kept is None)
     except FileExistsError:  # somebody else was first just now

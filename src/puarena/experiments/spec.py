@@ -1,85 +1,244 @@
-"""What to run: one short YAML file, a dictionary, or a Python object.
+"""What to run: a spec is a short YAML file, a dictionary, or a Python object.
 
-A spec names problems, algorithms, splits and configurations; ``plan`` turns it into runs. Every mistake in one ends in
-a :class:`~puarena.errors.UserError` that names the key and the nearest right one.
+A spec names problems, algorithms, splits and configurations; ``plan`` turns it into runs. Every
+mistake in a spec is a :class:`~puarena.errors.UserError` that names the key and the nearest
+valid one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from typing_extensions import TypedDict  # pydantic's; before Python 3.12 it refuses typing's
 
+from puarena import paper
 from puarena.errors import UserError, suggest, unknown_name
-from puarena.experiments.problems import (
-    PROBLEM_LISTS,
-    ProblemSpec,
-    is_path,
-    listed,
-    refuse_truth,
-    with_datasets,
-    with_values,
-)
-from puarena.experiments.profiles import PROFILES
-from puarena.experiments.values import (
-    OPTIMIZER,
-    TRUE_PRIOR,
-    check_hyper,
-    source_of_prior,
-    wrong_kind,
-    wrong_optimizer,
-)
-from puarena.experiments.words import counted, enumerated
-from puarena.pu import labeling as ways
+from puarena.pu import labeling
+from puarena.pu.labeling import DEFAULT as DEFAULT_SETTING
+from puarena.pu.labeling import SCAR
+from puarena.pu.problem import MIN_SIZE
 from puarena.utils.identity import canonical, digest
 from puarena.utils.yaml_files import read_yaml
 
-ALL = "all"  # the algorithm list of a suite: the paper's rows, and those of the plugin files named in the spec
-ALL_KNOWN = "all-known"  # every registered method in the form of its definition, classics included
-EVERY = "*"  # in `hyper`: lr, batch_size or momentum of every algorithm
-MOST_STEPS = 10**9  # months on any machine
+if TYPE_CHECKING:
+    from puarena.algorithms.core.entry import Entry
+
+ALL = "all"  # in `algorithms`: the paper's, and those of the spec's plugin files
+ALL_KNOWN = "all-known"  # in `algorithms`: every method in its plain form, classics included
+EVERY_ALGORITHM = "*"  # in `hyper`: values for every algorithm
+TRUE_PRIOR, ESTIMATE_PREFIX = "true", "estimate:"  # sources of the prior given to algorithms
 FULL_PRECISION: Final = "float32"
-PROTOCOL: Final = "protocol"  # the same optimizer for all
+PROTOCOL_OPTIMIZER: Final = "protocol"  # the same for all algorithms
+MAX_STEPS = 10**9  # months on any machine
+
+DESCRIPTIVE_FIELDS = ("name", "title", "description")  # change nothing about the runs
+PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labeling")
+PROBLEM_SIZES = ("labeled", "unlabeled")
+SETTING_CODES = ", ".join(f"{setting.code} = {setting.title}" for setting in labeling.settings())
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Choices that belong together: those of the definitions, or those of the published code.
+
+    Views of images and forms of criteria go by the profile's name, in their own rooms.
+    """
+
+    name: str
+    meaning: str
+    variant: str = ""  # the form of an algorithm that is run if it has one
+    calibration: str = paper.CALIBRATION
+    draws: str = "per-split"
+    default_batch: int | None = None  # batch size of configuration 0; None: the network's
+    own_data: bool = False  # draw the data of every run anew, instead of once per split
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "definition",
+            "the algorithms as their papers define them, under the benchmark paper's protocol",
+        ),
+        Profile(
+            "released",
+            "what the published code ran: its variants of the algorithms, batch-union calibration, "
+            "its proxy accuracy, the raw second output for AUC and PAUC, draws of configurations "
+            "and data per run, mirrored USPS digits",
+            variant="released",
+            calibration="batch-union",
+            default_batch=64,
+            own_data=True,
+        ),
+    )
+}
+
+
+# -- types of fields ---------------------------------------------------------------------
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Return a list's items, or a tuple of the single value: ``rates: 0.3`` is ``rates: [0.3]``."""
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def name_prior_source(text: str) -> str:
+    """Return ``true`` or ``estimate:METHOD``; a method, or ``estimate``, is accepted as well."""
+    from puarena.priors import METHODS, method_named
+
+    plain = text.strip().lower()
+    method = method_named(plain) if plain else ""
+    name = f"{ESTIMATE_PREFIX}{method}" if method in METHODS else plain
+    known = [TRUE_PRIOR, *(f"{ESTIMATE_PREFIX}{method}" for method in METHODS)]
+    if name not in known:
+        raise unknown_name("source of the prior", text, known)
+    return name
+
+
+def _unquote_true(value: Any) -> Any:
+    return TRUE_PRIOR if value is True else value  # YAML reads true without quotes as a bool
+
+
+Item = TypeVar("Item")
+OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Steps = Annotated[int, Field(le=MAX_STEPS)]
+SettingName = Annotated[str, AfterValidator(lambda name: labeling.get(name).code)]
+MechanismName = Annotated[str, AfterValidator(lambda text: labeling.mechanism(text).text)]
+PriorSource = Annotated[str, BeforeValidator(_unquote_true), AfterValidator(name_prior_source)]
+
+
+class FixedValues(TypedDict, total=False):
+    """Values that `hyper` fixes: the optimizer's, and hyperparameters of the algorithm's own."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    batch_size: Annotated[int, Field(ge=1)]
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+
+
+OPTIMIZER_VALUES = ("lr", "batch_size", "momentum")
+
+
+# -- the spec ----------------------------------------------------------------------------
+
+
+class ProblemSpec(BaseModel):
+    """One dataset, and the cases, settings, rates, priors and mechanisms to combine on it."""
+
+    model_config = STRICT
+
+    dataset: str = Field(
+        description="a built-in dataset, or the path of a YAML file that describes your own table"
+    )
+    cases: OneOrMore[int] = Field(
+        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
+    )
+    settings: OneOrMore[SettingName] = Field(default=(DEFAULT_SETTING,), description=SETTING_CODES)
+    rates: OneOrMore[Share] = Field(
+        default=(paper.RATE,), description="share of labeled positives among all training points"
+    )
+    priors: OneOrMore[Share | None] = Field(
+        default=(None,), description="class priors; null = the dataset's own"
+    )
+    labeling: OneOrMore[MechanismName] = Field(
+        default=(SCAR,), description="which of the positives are labeled"
+    )
+    labeled: int | None = Field(
+        default=None,
+        ge=MIN_SIZE,
+        description="labeled positives, with `unlabeled` in place of rates",
+    )
+    unlabeled: int | None = Field(
+        default=None,
+        ge=MIN_SIZE,
+        description="unlabeled examples, with `labeled` in place of rates",
+    )
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> ProblemSpec:
+        if (self.labeled is None) != (self.unlabeled is None):
+            raise ValueError("`labeled` and `unlabeled` must be given together")
+        if self.labeled is not None and "rates" in self.model_fields_set:
+            raise ValueError("give either `rates` or `labeled` and `unlabeled`, not both")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        if self.labeled is not None:
+            del content["rates"]  # a spec with both is refused when it is read again
+        return content
+
+    def has_path(self) -> bool:
+        """Return whether the dataset is a user's own YAML file."""
+        return is_path(self.dataset)
+
+    def replace(self, **values: Any) -> ProblemSpec:
+        """Return the same problem with other values, which are valid already."""
+        return self.model_copy(update=values)
+
+    def keep_values(self, field: str, values: Collection[Any]) -> ProblemSpec | None:
+        """Return the problem with those of a list's values that are among ``values``, if any."""
+        kept = tuple(value for value in getattr(self, field) if value in values)
+        return self.replace(**{field: kept}) if kept else None
 
 
 class Spec(BaseModel):
     """An experiment: problems x algorithms x splits x configurations."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = STRICT
 
     name: str = Field(default="experiment", description="a short name")
     title: str = Field(default="", description="a heading for the report")
     description: str = Field(default="", description="what it is, in a sentence")
-    problems: tuple[ProblemSpec, ...] = Field(description="what is to be learned", min_length=1)
-    algorithms: tuple[str, ...] = Field(
-        default=(ALL,), description="names, or all, or all-known", min_length=1
-    )
-    splits: int = Field(default=3, ge=1, description="data draws (trials) per problem")
+    problems: OneOrMore[ProblemSpec] = Field(description="what is to be learned")
+    algorithms: OneOrMore[str] = Field(default=(ALL,), description="names, or all, or all-known")
+    splits: int = Field(default=paper.SPLITS, ge=1, description="data draws per problem")
     configs: int = Field(
-        default=10,
+        default=paper.CONFIGS,
         ge=1,
         description="hyperparameter configurations per run; number 0 is the default",
+    )
+    profile: Literal["definition", "released"] = Field(
+        default="definition",
+        description="whose choices: the definitions', or the published code's as a whole",
     )
     draws: Literal["shared", "per-split"] | None = Field(
         default=None,
         description="are configurations shared by all splits? null = as the profile has it",
     )
-    steps: int = Field(
-        default=20_000,
-        ge=1,
-        le=MOST_STEPS,
-        description="training steps of the algorithm's own objective",
+    calibration: Literal["weighted", "batch-union"] | None = Field(
+        default=None, description="form of the -c algorithms; null = as the profile has it"
     )
-    warmup: int = Field(
-        default=2_000,
+    steps: Steps = Field(
+        default=paper.STEPS, ge=1, description="training steps of the algorithm's own objective"
+    )
+    warmup: Steps = Field(
+        default=paper.WARMUP_STEPS,
         ge=0,
-        le=MOST_STEPS,
         description="steps of a first stage, on top, for algorithms that have one",
     )
     record_every: int = Field(
-        default=100, ge=1, description="steps between two records of the curves"
+        default=paper.RECORD_STEPS, ge=1, description="steps between two records of the curves"
     )
     seed: int = Field(
         default=0, description="changes every random choice of training, not the data"
@@ -88,108 +247,76 @@ class Spec(BaseModel):
         default=None, description="network; null = the one that goes with the dataset"
     )
     optimizer: Literal["protocol", "authors"] = Field(
-        default=PROTOCOL,
+        default=PROTOCOL_OPTIMIZER,
         description="the protocol's SGD for all, or what each method's authors trained it with",
     )
     precision: Literal["float32", "bf16"] = Field(
         default=FULL_PRECISION,
         description="what activations are computed in, where the network has a choice",
     )
-    calibration: Literal["weighted", "batch-union"] | None = Field(
-        default=None, description="form of the -c algorithms; null = as the profile has it"
-    )
-    profile: Literal["definition", "released"] = Field(
-        default="definition",
-        description="whose choices: the definitions', or the published code's as a whole",
-    )
-    prior_source: tuple[str, ...] = Field(
+    prior_source: OneOrMore[PriorSource] = Field(
         default=(TRUE_PRIOR,),
-        min_length=1,
-        description="the prior the algorithms are told: true, or estimate:METHOD (such as estimate:bbe), or several",
+        description="the prior that algorithms are given: true, or estimate:METHOD "
+        "(such as estimate:bbe), or several",
     )
-    hyper: dict[str, dict[str, Any]] = Field(
+    hyper: dict[str, FixedValues] = Field(
         default={},
         description="fixed values: {algorithm, or * for every one: {hyperparameter: value}}",
     )
-    plugins: tuple[str, ...] = Field(
+    plugins: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(
         default=(), description="Python files with algorithms of your own"
     )
-
-    @field_validator("algorithms", "plugins", "problems", "prior_source", mode="before")
-    @classmethod
-    def _one_is_a_list(cls, value: Any) -> Any:
-        return tuple(
-            TRUE_PRIOR if item is True else item for item in listed(value)
-        )  # YAML's true without quotes
-
-    @field_validator("splits", "configs", "steps", "warmup", "record_every", "seed", mode="before")
-    @classmethod
-    def _no_truth_value(cls, value: Any) -> Any:
-        return refuse_truth(value)
-
-    @field_validator("plugins")
-    @classmethod
-    def _paths(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        if any("\0" in value for value in values):
-            raise ValueError("a path has a NUL character in it")
-        return values
-
-    @field_validator("prior_source")
-    @classmethod
-    def _known_sources(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(source_of_prior, values)))
-
-    @field_validator("hyper")
-    @classmethod
-    def _sensible(cls, values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        for algorithm, fixed in values.items():
-            for name, value in fixed.items():
-                wrong = wrong_optimizer(name, value) if name in OPTIMIZER else wrong_kind(value)
-                if wrong:
-                    raise ValueError(f"{name} of {algorithm} {wrong}, and {value!r} was given")
-        return values
 
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise UserError(f"the spec is wrong: {_sentence(error)}") from None
+            raise _explain(error) from None
+
+    @field_validator("problems", mode="after")
+    @classmethod
+    def _once(cls, problems: tuple[ProblemSpec, ...]) -> tuple[ProblemSpec, ...]:
+        return tuple(dict.fromkeys(problems))
 
     @classmethod
     def load(cls, source: Spec | Mapping[str, Any] | str | Path) -> Spec:
-        """A spec from a spec, a dictionary, or the path of a YAML file; ``suites.load`` knows suites by name, too."""
+        """Return a spec from a spec, a dictionary, or the path of a YAML file.
+
+        ``suites.load`` accepts the names of suites as well.
+        """
         if isinstance(source, Spec):
             return source
         if isinstance(source, Mapping):
             return cls(**{str(key): value for key, value in source.items()})
         if not isinstance(source, (str, Path)):
             raise UserError(
-                f"an experiment is the name of a suite, a YAML file, a dictionary or a Spec, and {source!r} is none"
+                "an experiment must be the name of a suite, a YAML file, a dictionary or a Spec, "
+                f"not {source!r}",
+                "invalid-spec",
             )
         return cls.from_yaml(source)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Spec:
-        """Read a YAML file; datasets and plugins given by relative paths are looked for beside it."""
+        """Read a YAML file; relative paths in it are relative to its folder."""
         path = Path(path)
         content = read_yaml(path, "spec file")
         if "file" in content and "problems" not in content:
-            raise UserError(f"{path} describes a dataset; try 'puarena run demo --datasets {path}'")
-        return cls(**{"name": path.stem, **content})._beside(path.parent)
+            raise UserError(
+                f"{path} describes a dataset; try 'puarena run demo --datasets {path}'",
+                "invalid-spec",
+            )
+        return cls(**{"name": path.stem, **content})._resolve_paths(path.parent)
 
-    def _beside(self, folder: Path) -> Spec:
-        """The same spec with its relative paths taken from ``folder``."""
-        return self.model_copy(
-            update={
-                "plugins": tuple(str(folder / plugin) for plugin in self.plugins),
-                "problems": tuple(
-                    problem.model_copy(update={"dataset": str(folder / problem.dataset)})
-                    if is_path(problem.dataset)
-                    else problem
-                    for problem in self.problems
-                ),
-            }
+    def _resolve_paths(self, folder: Path) -> Spec:
+        problems = tuple(
+            problem.replace(dataset=str(folder / problem.dataset))
+            if problem.has_path()
+            else problem
+            for problem in self.problems
         )
+        plugins = tuple(str(folder / plugin) for plugin in self.plugins)
+        return self.model_copy(update={"plugins": plugins, "problems": problems})
 
     def override(
         self,
@@ -199,173 +326,251 @@ class Spec(BaseModel):
         plugins: Iterable[str] = (),
         **values: Any,
     ) -> Spec:
-        """The spec with the command line's filters applied; ``None`` leaves a value as it is.
+        """Return the spec with the command line's filters applied; ``None`` changes nothing.
 
-        ``cases``, ``settings``, ``rates``, ``priors`` and ``datasets`` keep what the spec has of the given values; if
-        a given value does not occur in the spec, the whole list takes the place of the spec's. Everything else
-        (``splits``, ``steps``, ...) is replaced.
+        ``cases``, ``settings``, ``rates``, ``priors``, ``labeling`` and ``datasets`` keep what the
+        spec has of the given values; if a given value does not occur in the spec, the whole list
+        replaces the spec's. Everything else (``splits``, ``steps``, ...) is replaced.
         """
         problems = list(self.problems)
         if datasets is not None:
-            problems = with_datasets(problems, [str(dataset) for dataset in listed(datasets)])
+            problems = _choose_datasets(problems, [str(dataset) for dataset in as_tuple(datasets)])
         for field in PROBLEM_LISTS:
-            given = values.pop(field, None)
-            if given is not None:
-                given = listed(given)
-                if field == "settings":
-                    given = [ways.get(value).code for value in given]
-                problems = with_values(problems, field, tuple(given))
+            if (given := values.pop(field, None)) is not None:
+                problems = _choose_values(problems, field, as_tuple(given))
         changes = {key: value for key, value in values.items() if value is not None}
-        added = [str(plugin) for plugin in listed(plugins)]
+        added = tuple(str(plugin) for plugin in as_tuple(plugins))
         if algorithms is not None:
-            changes["algorithms"] = tuple(listed(algorithms))
+            changes["algorithms"] = as_tuple(algorithms)
         elif added and not {ALL, ALL_KNOWN} & set(self.algorithms):
-            changes["algorithms"] = (*self.algorithms, *plugin_names(added))
+            changes["algorithms"] = (*self.algorithms, *load_plugins(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
-        changed = Spec(
-            **{
-                **self.model_dump(),
-                "problems": [problem.model_dump(warnings=False) for problem in problems],
-                **changes,
-            }
-        )
+        dumped = [problem.model_dump(warnings=False) for problem in problems]
+        changed = Spec(**{**self.model_dump(), "problems": dumped, **changes})
         if changed == self or {"title", "description"} & changes.keys():
             return changed
-        return changed.model_copy(
-            update={"title": "", "description": changed.summary()}
-        )  # its words were the suite's
+        # Title and description were those of the spec that was changed.
+        return changed.model_copy(update={"title": "", "description": changed.summarize()})
 
-    def summary(self) -> str:
-        """What is run, in a sentence."""
+    def summarize(self) -> str:
+        """Return what is run, in a sentence."""
         names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
-        settings = dict.fromkeys(
-            ways.get(code).title for problem in self.problems for code in problem.settings
-        )
-        methods = "every algorithm" if ALL in self.algorithms else enumerated(self.algorithms)
-        rates = sorted(
-            {rate for problem in self.problems if problem.labeled is None for rate in problem.rates}
-        )
-        labeled = [f"{enumerated([f'{100 * rate:g}%' for rate in rates])} labeled"] if rates else []
-        labeled += [
-            f"{p.labeled:,} labeled beside {p.unlabeled:,} unlabeled"
-            for p in self.problems
-            if p.labeled
-        ]
+        codes = [code for problem in self.problems for code in problem.settings]
+        settings = dict.fromkeys(labeling.get(code).title for code in codes)
+        methods = "every algorithm" if ALL in self.algorithms else join_names(self.algorithms)
+        sized = [problem for problem in self.problems if problem.labeled is not None]
+        rates = sorted({r for p in self.problems if p not in sized for r in p.rates})
+        labeled = [f"{p.labeled:,} labeled and {p.unlabeled:,} unlabeled" for p in sized]
+        if rates:
+            labeled.insert(0, f"{join_names([f'{100 * rate:g}%' for rate in rates])} labeled")
         return (
-            f"{methods[0].upper()}{methods[1:]} on {enumerated(names)}, {enumerated(settings)}, "
-            f"{enumerated(dict.fromkeys(labeled))}: "
-            f"{counted(self.splits, 'split')}, {counted(self.configs, 'configuration')}, {self.steps:,} steps."
+            f"{methods[0].upper()}{methods[1:]} on {join_names(names)}, {join_names(settings)}, "
+            f"{join_names(dict.fromkeys(labeled))}: {format_count(self.splits, 'split')}, "
+            f"{format_count(self.configs, 'configuration')}, {self.steps:,} steps."
         )
 
     def resolve(self) -> Spec:
-        """The spec with ``all`` and the profile's choices spelled out, plugins loaded and every name looked up."""
-        from puarena import catalog, datasets, networks
+        """Return the spec with ``all``, the profile's choices and paths spelled out.
 
-        profile = PROFILES[self.profile]
-        own = plugin_names(self.plugins)
-        paper = [name for name in catalog.names("puarena") if catalog.get(name).in_paper]
-        known = [name for name, entry in catalog.entries().items() if not entry.variant]
-        words = {ALL: [*paper, *own], ALL_KNOWN: known}
-        names = [name for word in self.algorithms for name in words.get(word, [word])]
-        names = [catalog.form(name, profile.variant) if profile.variant else name for name in names]
+        Loads the plugins, checks their algorithms quickly, and looks up every name.
+        """
+        from puarena import datasets, networks
+
+        own = load_plugins(self.plugins)
+        names = self._expand_algorithms(own)
         for name in (*names, *self.hyper):
-            fixed = self.hyper.get(name, {})
-            if name != EVERY:
-                check_hyper(catalog.get(name), fixed)
-            for value in fixed.keys() - set(OPTIMIZER) if name == EVERY else ():
-                raise unknown_name("hyperparameter of every algorithm", value, OPTIMIZER)
-        if own:
+            check_hyper(name, self.hyper.get(name, {}))
+        if used := [name for name in own if name in names]:
             from puarena.testing.quick_check import check_quickly
 
-            check_quickly(name for name in own if name in names)
+            check_quickly(used)
         for problem in self.problems:
             datasets.info(problem.dataset)
         if self.network is not None:
             networks.get(self.network)
-        changes = {
-            "algorithms": tuple(dict.fromkeys(names)),
+        resolved = self.with_profile_choices().model_copy(update={"algorithms": names})
+        return resolved._resolve_paths(Path.cwd())
+
+    def _expand_algorithms(self, own: list[str]) -> tuple[str, ...]:
+        """Return the algorithms by name, in the form that the profile runs."""
+        from puarena import catalog
+
+        entries = catalog.entries()
+        lists = {
+            ALL: [*(n for n, e in entries.items() if e.origin == "puarena" and e.in_paper), *own],
+            ALL_KNOWN: [name for name, entry in entries.items() if not entry.variant],
+        }
+        names = [name for word in self.algorithms for name in lists.get(word, [word])]
+        if variant := PROFILES[self.profile].variant:
+            names = [catalog.form(name, variant) for name in names]
+        return tuple(dict.fromkeys(names))
+
+    def with_profile_choices(self) -> Spec:
+        """Return the spec with the choices that it leaves to its profile spelled out."""
+        profile = PROFILES[self.profile]
+        choices = {
             "draws": self.draws or profile.draws,
             "calibration": self.calibration or profile.calibration,
         }
-        return self.model_copy(update=changes)._beside(Path.cwd())
+        return self.model_copy(update=choices)
+
+    def differences(self, other: Spec, ignore: Collection[str] = ()) -> dict[str, tuple[Any, Any]]:
+        """Return the fields in which two specs differ, each with both values, own value first.
+
+        Names, titles, descriptions and the fields to ``ignore`` do not count. A choice that is
+        left to the profile counts as the profile's choice.
+        """
+        ours, theirs = self.with_profile_choices(), other.with_profile_choices()
+        names = [name for name in Spec.model_fields if name not in {*DESCRIPTIVE_FIELDS, *ignore}]
+        both = {name: (getattr(ours, name), getattr(theirs, name)) for name in names}
+        return {name: (own, their) for name, (own, their) in both.items() if own != their}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return self.model_dump(mode="json")
 
     def hash(self, revisions: Mapping[str, str] | None = None) -> str:
-        """Sixteen hexadecimal digits over everything that decides which runs there are and what they compute.
+        """Return sixteen hexadecimal digits of everything that decides the runs and their numbers.
 
-        ``revisions`` are digests of datasets whose names do not say what they hold.
+        ``revisions`` are digests of datasets whose names do not determine their content.
         """
-        from puarena import datasets
-        from puarena import plugins as files
+        from puarena import plugins as plugin_files
 
-        content = self.to_dict() | ({"revisions": dict(revisions)} if revisions else {})
-        for words in ("name", "title", "description"):
-            del content[words]
-        for key, only in (
-            ("prior_source", [TRUE_PRIOR]),
-            ("precision", FULL_PRECISION),
-            ("optimizer", PROTOCOL),
-        ):
-            if content[key] == only:  # as it was before there was a choice
-                del content[key]
-        content["algorithms"] = sorted(set(content["algorithms"]))
-        content["plugins"] = sorted(files.digest_of(plugin) for plugin in self.plugins)
-        for problem in content["problems"]:
-            for field in problem.keys() & set(PROBLEM_LISTS):
-                problem[field] = sorted(
-                    set(problem[field]), key=lambda value: (value is None, value)
-                )
-            if problem["labeling"] == [ways.SCAR]:  # as it was before there was a choice
-                del problem["labeling"]
-            if problem["labeled"] is None:
-                del problem["labeled"], problem["unlabeled"]
-            if is_path(problem["dataset"]):
-                own = datasets.load(problem["dataset"])
-                problem["dataset"] = f"{own.name}:{own.revision}"
-        content["problems"] = sorted({canonical(problem) for problem in content["problems"]})
+        content = self.to_dict() | {"revisions": dict(revisions or {})}
+        for name in DESCRIPTIVE_FIELDS:
+            del content[name]
+        content["algorithms"] = sorted(set(self.algorithms))
+        content["plugins"] = sorted(plugin_files.digest_of(plugin) for plugin in self.plugins)
+        content["problems"] = sorted({_identify(problem) for problem in self.problems})
         return digest(content)
 
 
-def plugin_names(paths: Iterable[str]) -> list[str]:
-    """Load plugin files and name the algorithms they bring."""
+def _identify(problem: ProblemSpec) -> str:
+    """Return a problem as canonical JSON; the order of its values does not count."""
+    from puarena import datasets
+
+    content = problem.model_dump(mode="json")
+    for field in content.keys() & set(PROBLEM_LISTS):
+        content[field] = sorted(set(content[field]), key=lambda value: (value is None, value))
+    if problem.has_path():
+        own = datasets.load(problem.dataset)
+        content["dataset"] = f"{own.name}:{own.revision}"
+    return canonical(content)
+
+
+def is_path(dataset: str) -> bool:
+    """Return whether a dataset is a user's own YAML file, and not a built-in name."""
+    return dataset.lower().endswith((".yaml", ".yml"))
+
+
+def load_plugins(paths: Iterable[str]) -> list[str]:
+    """Load plugin files and return the names of the algorithms they bring."""
     from puarena import plugins
 
     return [name for path in paths for name in plugins.load(path)]
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first mistake of a spec in words."""
+def _choose_datasets(problems: list[ProblemSpec], datasets: list[str]) -> list[ProblemSpec]:
+    """Keep the problems of the named datasets; a dataset without one takes on those of all."""
+    chosen: list[ProblemSpec] = []
+    for dataset in datasets:
+        known = [problem for problem in problems if problem.dataset == dataset]
+        chosen += known or [problem.replace(dataset=dataset) for problem in problems]
+    return chosen
+
+
+def _choose_values(
+    problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
+) -> list[ProblemSpec]:
+    """Keep the given values of a list if the spec has them all; otherwise replace the list."""
+    spell = {"settings": lambda name: labeling.get(name).code}
+    spell["labeling"] = lambda text: labeling.mechanism(text).text
+    if field in spell:
+        given = tuple(map(spell[field], given))
+    present = {value for problem in problems for value in getattr(problem, field)}
+    if present >= set(given):
+        kept = [problem.keep_values(field, given) for problem in problems]
+        problems = [problem for problem in kept if problem is not None]
+    else:
+        problems = [problem.replace(**{field: given}) for problem in problems]
+    if field == "rates":  # a rate replaces the sizes
+        problems = [problem.replace(labeled=None, unlabeled=None) for problem in problems]
+    return problems
+
+
+# -- checks ------------------------------------------------------------------------------
+
+
+def check_hyper(algorithm: str, fixed: Mapping[str, Any]) -> None:
+    """Check values that `hyper` fixes against what the algorithm declares."""
+    from puarena import catalog
+
+    own = {name: value for name, value in fixed.items() if name not in OPTIMIZER_VALUES}
+    if algorithm != EVERY_ALGORITHM:
+        entry = catalog.get(algorithm)
+        for name, value in own.items():
+            _check_own_value(entry, name, value)
+    elif own:
+        raise unknown_name("hyperparameter of every algorithm", min(own), OPTIMIZER_VALUES)
+
+
+def _check_own_value(entry: Entry, name: str, value: Any) -> None:
+    """Check a value against the declared choices, or the type and sign of the declared numbers."""
+    if name not in entry.hypers:
+        known = [*entry.hypers, *OPTIMIZER_VALUES]
+        raise unknown_name(f"hyperparameter of {entry.name}", name, known)
+    hyper = entry.hypers[name]
+    if hyper.choices:
+        if value not in hyper.choices:
+            raise unknown_name(f"{name} of {entry.name}", str(value), hyper.choices)
+        return
+    searched = [v for v in getattr(hyper.search, "values", ()) if not isinstance(v, str)]
+    wanted = ""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        wanted = "a finite number"
+    elif isinstance(hyper.default, int) and not float(value).is_integer():
+        wanted = "a whole number"
+    elif value < 0 <= min([hyper.default, *searched]):
+        wanted = "at least 0"
+    if wanted:
+        raise UserError(
+            f"{name} of {entry.name} must be {wanted}, and {value!r} was given", "invalid-value"
+        )
+
+
+def _explain(error: ValidationError) -> UserError:
+    """Return the first mistake that pydantic found as one sentence."""
     mistakes = error.errors()
-    first = next(
-        (mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0]
-    )
-    keys = [str(part) for part in first["loc"] if isinstance(part, str)]
-    inside = len(keys) > 1 and keys[0] == "problems"
-    fields = (ProblemSpec if inside else Spec).model_fields
-    key = keys[1] if inside else keys[0]
-    where = f"'{key}' of problem {int(first['loc'][1]) + 1}" if inside else f"'{key}'"
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {where}{suggest(key, fields)}"
-    if first["type"] == "missing":
-        return f"the key {where} is missing"
-    if first["type"] == "literal_error":
-        return f"{where} is '{first['input']}'; choose one of: {', '.join(_literals(fields[key].annotation))}"
-    if first["type"] == "too_short":
-        return f"{where}: it is empty; give at least one value, or leave the key away"
-    if first["type"] == "model_type":
-        return f"{where}: a problem is keys and values such as {{dataset: digits}}, and {first['input']!r} was given"
-    if first["type"] == "value_error":
-        return f"{where}: {first['ctx']['error']}"
-    return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}, and {first['input']!r} was given"
+    # A misspelled key often makes another one missing: name the misspelled one.
+    unknown = [mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"]
+    mistake = (unknown or mistakes)[0]
+    path = mistake["loc"]
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
+    kind, given = mistake["type"], mistake["input"]
+    if kind == "extra_forbidden":
+        fields = (ProblemSpec if path[0] == "problems" else Spec).model_fields
+        return UserError(f"unknown key '{where}'{suggest(str(path[-1]), fields)}", "unknown-name")
+    if kind == "missing":
+        return UserError(f"the spec has no '{where}'", "invalid-spec")
+    if kind == "value_error":
+        cause = mistake["ctx"]["error"]
+        code = cause.code if isinstance(cause, UserError) else "invalid-spec"
+        return UserError(f"'{where}' of the spec: {cause}", code)
+    message = mistake["msg"][0].lower() + mistake["msg"][1:]
+    return UserError(f"'{where}' of the spec: {message}, and {given!r} was given", "invalid-spec")
 
 
-def _literals(annotation: Any) -> list[str]:
-    """The words a Literal inside an annotation allows."""
-    parts = get_args(annotation)
-    return [
-        word for part in parts for word in ([part] if isinstance(part, str) else _literals(part))
-    ]
+# -- text --------------------------------------------------------------------------------
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return ``1 split``, ``3 splits``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from puarena.experiments.beacon import running
 from puarena.experiments.joint_spec import planned
-from puarena.pu import Problem, labeling
+from puarena.pu import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from puarena.results import Results
-    from puarena.results.planned import PlannedRun
 
 REASONS = 5  # shown of one algorithm
 
@@ -93,7 +92,7 @@ class Standing:
         return "  ".join(words)
 
 
-def standing(store: Results, runs: Sequence[PlannedRun] | None = None) -> Standing:
+def standing(store: Results, runs: Mapping[str, dict[str, Any]] | None = None) -> Standing:
     """Look at a results folder; ``runs`` are its planned ones if they are known already."""
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
@@ -102,21 +101,21 @@ def standing(store: Results, runs: Sequence[PlannedRun] | None = None) -> Standi
         {run: _facts(note) for note in store.failures() for run in note["runs"]} if failed else {}
     )
     problems: dict[Problem, dict[str, Branch]] = {}
-    for run in planned(store) if runs is None else runs:
-        problem = Problem(run.dataset, run.case, run.setting, run.rate, run.prior, run.labeling)
-        branch = problems.setdefault(problem, {}).setdefault(run.algorithm, Branch(run.algorithm))
+    for run, row in (planned(store) if runs is None else runs).items():
+        branches = problems.setdefault(Problem.from_columns(row), {})
+        branch = branches.setdefault(row["algorithm"], Branch(row["algorithm"]))
         branch.planned += 1
-        if run.run_id in outcomes:  # perhaps at a second attempt
+        if run in outcomes:  # perhaps at a second attempt
             branch.done += 1
-            if run.run_id in diverged:
-                branch.divergences.append(int(diverged[run.run_id].split()[-1]))
-        elif run.run_id in active:
+            if run in diverged:
+                branch.divergences.append(int(diverged[run].split()[-1]))
+        elif run in active:
             branch.running += 1
-        elif run.run_id in failed:
+        elif run in failed:
             branch.failed += 1
-            branch.reasons.append(failed[run.run_id] + facts.get(run.run_id, ""))
+            branch.reasons.append(failed[run] + facts.get(run, ""))
         else:
-            branch.begun += run.run_id in begun
+            branch.begun += run in begun
     return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
 
 
@@ -135,13 +134,11 @@ def tree(current: Standing, short: bool = False) -> Tree:
 
     root = Tree(Text(current.line, style="bold"))
     for problem, branches in current.problems.items():
-        where = f"{problem.dataset}, case {problem.case}, {labeling.get(problem.setting).short}, rate {problem.rate:g}"
-        prior = "" if problem.prior is None else f", prior {problem.prior:.3g}"
         done, total = (
             sum(branch.done for branch in branches),
             sum(branch.planned for branch in branches),
         )
-        node = root.add(Text(f"{where}{prior}: {done} of {total} done"))
+        node = root.add(Text(f"{problem.label(prior=True)}: {done} of {total} done"))
         width = max(len(branch.algorithm) for branch in branches)
         for branch in branches:
             if not (short and branch.complete):

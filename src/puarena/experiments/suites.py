@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError, unknown_name
-from puarena.experiments.problems import ProblemSpec
-from puarena.experiments.spec import Spec
+from puarena.experiments.spec import ProblemSpec, Spec
 
 BASELINES = ("pn-oracle", "pn-naive")  # the upper and the lower reference baseline of every table
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)

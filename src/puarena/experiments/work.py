@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 import traceback
 from collections.abc import Generator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,14 +16,12 @@ from puarena import __version__, catalog
 from puarena import training as engine
 from puarena.errors import UserError
 from puarena.experiments.classics import curves_of
+from puarena.experiments.data_source import DataSource
 from puarena.experiments.failures import Broken, Elsewhere, trouble_of
 from puarena.experiments.plan import FleetSpec, RunSpec
-from puarena.experiments.problems import PROBLEM_SIZES
 from puarena.experiments.resume import StateFile, StateFolder
-from puarena.experiments.sources import DataSource
-from puarena.experiments.spec import plugin_names
+from puarena.experiments.spec import load_plugins
 from puarena.experiments.stop import Stopped
-from puarena.experiments.values import ESTIMATE
 from puarena.results import OK, Folder
 
 SHARED = (
@@ -36,18 +33,6 @@ SHARED = (
     "precision",
     "optimizer",
 )  # by a fleet
-CHOICES = (
-    "algorithm",
-    "profile",
-    "split",
-    "config",
-    "lr",
-    "batch_size",
-    "network",
-    "precision",
-    "optimizer",
-    "seed",
-)
 BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
 FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of its method
 
@@ -70,7 +55,7 @@ class Job:
 
     def prepare(self) -> None:
         """Register plugins and load the data, in a process that begins with this job."""
-        plugin_names(self.source.plan.spec.plugins)
+        load_plugins(self.source.plan.spec.plugins)
         _ = self.source.datasets
 
     def work(self, fleet: FleetSpec, in_flight: int = 1) -> Work:
@@ -160,10 +145,9 @@ def _fit_classics(job: Job, fleet: FleetSpec) -> Training:
 
 def make_row(run: RunSpec, source: DataSource) -> engine.Row:
     """The fleet's view of one run."""
-    pu, hidden = source.of(run)
-    calibration = run.calibration or "weighted"
+    pu, hidden = source.draw_for(run)
     return engine.Row(
-        run.algorithm, pu, hidden, run.seed, run.lr, run.momentum, dict(run.hyper), calibration
+        run.algorithm, pu, hidden, run.seed, run.lr, run.momentum, dict(run.hyper), run.calibration
     )
 
 
@@ -171,13 +155,9 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     """What the store says about a run as a whole: its problem, its method as the catalog has it, its choices."""
     entry = catalog.get(run.algorithm)
     return {
-        "run": run.run_id,
-        **{name: value for name, value in asdict(run.problem).items() if name not in PROBLEM_SIZES},
-        **{name: getattr(run, name) for name in CHOICES},
+        **run.columns(),
         **{name: getattr(entry, name) for name in FACTS},
-        "prior_source": run.prior_source.removeprefix(ESTIMATE),
         "prior_used": row.data.prior,
-        "hyper": json.dumps({**dict(run.hyper), "momentum": run.momentum}, sort_keys=True),
         "n_p": len(row.data.p_train),
         "n_u": len(row.data.u_train),
         "version": __version__,

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__, catalog
 from puarena.errors import UserError
-from puarena.experiments.plan import RunSpec, make_plan, run_steps
-from puarena.experiments.problems import PROBLEM_SIZES
+from puarena.experiments.plan import RunSpec, make_plan
 from puarena.experiments.spec import Spec
-from puarena.experiments.values import ESTIMATE
 from puarena.metrics import CRITERIA, Counts
 from puarena.results import Folder, Results, ask
 from puarena.utils.files import parse_json
@@ -23,18 +21,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 COUNTS = ("positive_p", "size_p", "positive_u", "size_u")
-PLANNED = (
-    "algorithm",
-    "split",
-    "config",
-    "seed",
-    "lr",
-    "batch_size",
-    "network",
-    "profile",
-    "precision",
-    "optimizer",
-)
 EXACT = 1e-9  # what is computed twice from the same counts may differ by
 
 
@@ -83,9 +69,7 @@ def _missing(store: Results, runs: Sequence[RunSpec]) -> Iterator[str]:
     done = store.done_runs()
     lacking = [run for run in runs if run.run_id not in done]
     if lacking:
-        counts = Counter(
-            f"{run.algorithm} on {run.problem.dataset} case {run.problem.case}" for run in lacking
-        )
+        counts = Counter(f"{run.algorithm} on {run.problem.label()}" for run in lacking)
         words = ", ".join(f"{name} ({count})" for name, count in counts.most_common(4))
         more = f" and {len(counts) - 4} more" if len(counts) > 4 else ""
         yield f"it is incomplete, {len(lacking)} of {len(runs)} runs are missing: {words}{more}"
@@ -116,18 +100,14 @@ def _edited(store: Results, curves: DataFrame, runs: Sequence[RunSpec]) -> Itera
 
 def facts(run: RunSpec) -> dict[str, Any]:
     """What the store must say about a run."""
-    source = {"prior_source": run.prior_source.removeprefix(ESTIMATE)}
-    problem = {
-        name: value for name, value in asdict(run.problem).items() if name not in PROBLEM_SIZES
-    }
-    return problem | {name: getattr(run, name) for name in PLANNED} | source
+    return {name: value for name, value in run.columns().items() if name not in ("run", "hyper")}
 
 
 def _records(curves: DataFrame, planned: dict[str, RunSpec]) -> Iterator[str]:
     """Every curve goes to its end, with a record wherever one is due."""
     for name, steps in curves.groupby("run")["step"]:
         run = planned[str(name)]
-        last = run.steps if catalog.get(run.algorithm).fits else run_steps(run)
+        last = run.steps if catalog.get(run.algorithm).fits else run.all_steps
         due = {*range(run.record_every, last + 1, run.record_every), last}
         if set(steps) != due or len(steps) != len(due):
             records = f"{len(steps)} records up to step {max(steps)}, not {len(due)} to {last}"

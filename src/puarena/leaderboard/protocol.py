@@ -10,8 +10,7 @@ from puarena import datasets
 from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.joint_spec import PROTOCOL
-from puarena.experiments.profiles import PROFILES
-from puarena.experiments.spec import ALL, PROBLEM_LISTS, Spec, is_path
+from puarena.experiments.spec import ALL, PROBLEM_LISTS, PROFILES, Spec, is_path
 
 EXTENT = ("splits", "configs")  # a suite with more of them is another statement
 NATURAL = 0.02  # copies of a table with natural class frequencies differ by a few rows, and so in their prior

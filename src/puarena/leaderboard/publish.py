@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError
-from puarena.experiments.spec import PROTOCOL, Spec
+from puarena.experiments.spec import PROTOCOL_OPTIMIZER, Spec
 from puarena.experiments.status import Standing, standing
 from puarena.leaderboard.protocol import command_of, departures
 from puarena.report.agreement import to_published_csv
@@ -62,7 +62,7 @@ def publish(
     spec = Spec.load(store.spec)
     name = (
         name
-        or f"{spec.name}-{spec.profile}{'' if spec.optimizer == PROTOCOL else f'-{spec.optimizer}'}"
+        or f"{spec.name}-{spec.profile}{'' if spec.optimizer == PROTOCOL_OPTIMIZER else f'-{spec.optimizer}'}"
     )
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", name):
         raise UserError(
@@ -155,8 +155,8 @@ def card_of(store: Results) -> dict[str, Any]:
 def missing_of(where: Standing) -> list[str]:
     """What is not there, by problem and algorithm, in words."""
     return [
-        f"{branch.algorithm} on {problem.dataset} case {problem.case} ({problem.setting}, rate {problem.rate:g}, prior "
-        f"{problem.prior:g}): {branch.planned - branch.done} of {branch.planned} runs"
+        f"{branch.algorithm} on {problem.label(prior=True)}: "
+        f"{branch.planned - branch.done} of {branch.planned} runs"
         for problem, branches in where.problems.items()
         for branch in branches
         if not branch.complete

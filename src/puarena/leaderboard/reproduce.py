@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from puarena import catalog
 from puarena.errors import UserError, unknown_name
 from puarena.experiments.plan import RunSpec, make_plan
-from puarena.experiments.profiles import PROFILES
 from puarena.experiments.run import run
-from puarena.experiments.spec import Spec, plugin_names
+from puarena.experiments.spec import PROFILES, Spec, load_plugins
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.agreement import ERRORS, POINTS, TABULATED, agrees
 from puarena.report.compare import Line, published_criterion
@@ -102,7 +101,7 @@ def reproduce(
     """
     store = open_results(source)
     spec = _runnable(store, plugins)
-    plugin_names(spec.plugins)
+    load_plugins(spec.plugins)
     wanted = (
         catalog.form(algorithm, PROFILES[spec.profile].variant)
         if algorithm in catalog.names()

@@ -100,8 +100,7 @@ class Allocation:
         return low
 
     def _where(self) -> str:
-        problem = self.problem
-        return f"{self.dataset.name} case {problem.case}, setting {problem.setting}, rate {problem.rate:g}"
+        return self.problem.label()
 
 
 def check_unseen(info: DatasetInfo, problem: Problem) -> None:

@@ -3,74 +3,146 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import InitVar, asdict, dataclass
+from typing import Any
 
+from puarena import paper
 from puarena.errors import UserError
-from puarena.pu import labeling as ways
+from puarena.pu import labeling as mechanisms
 from puarena.pu.sizes import Sizes, sizes
 
-FEWEST = 10  # of which a tenth is held out
+MIN_SIZE = 10  # of P and of U; a tenth of which is held out
+PROBLEM_COLUMNS = ("dataset", "case", "setting", "rate", "prior", "labeling")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One PU problem. ``prior=None`` means the dataset's default."""
+    """One PU problem; results store its fields in ``PROBLEM_COLUMNS``.
+
+    ``check=False`` accepts stored values as they are: results of another installation may have
+    settings and mechanisms that are not known here. Drawing data needs a checked problem.
+    """
 
     dataset: str
     case: int = 1
-    setting: str = ways.DEFAULT  # the code of a setting; its title will do
-    rate: float = 0.3  # labeled positives / all training examples
-    prior: float | None = None
-    labeling: str = ways.SCAR  # who among the positives is labeled
-    labeled: int | None = None  # sizes in place of a rate: both or neither; the rate is then theirs
+    setting: str = mechanisms.DEFAULT  # the code of a setting; its title is accepted
+    rate: float = paper.RATE  # labeled positives / all training examples
+    prior: float | None = None  # None: the dataset's own; NaN: not known (of stored results)
+    labeling: str = mechanisms.SCAR  # which positives are labeled
+    labeled: int | None = None  # sizes instead of a rate, which then follows from them
     unlabeled: int | None = None
+    check: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "setting", ways.get(self.setting).code)
-        object.__setattr__(self, "labeling", ways.mechanism(self.labeling).text)
+    def __post_init__(self, check: bool) -> None:
+        if not check:
+            if self.prior is not None and math.isnan(self.prior):
+                # Always the same NaN object, so that problems with an unknown prior are equal.
+                object.__setattr__(self, "prior", math.nan)
+            return
         if isinstance(self.case, bool) or not isinstance(self.case, int) or self.case < 1:
-            raise UserError(f"the case must be a whole number from 1, but {self.case!r} was given")
+            raise UserError(
+                f"the case must be a whole number from 1, and {self.case!r} was given",
+                "invalid-value",
+            )
+        object.__setattr__(self, "setting", mechanisms.get(self.setting).code)
+        object.__setattr__(self, "labeling", mechanisms.mechanism(self.labeling).text)
         if self.labeled is not None or self.unlabeled is not None:
-            labeled, unlabeled = sizes_given(self.labeled, self.unlabeled)
-            object.__setattr__(self, "rate", labeled / (labeled + unlabeled))
-        object.__setattr__(self, "rate", _inside_unit("positive rate", self.rate))
+            object.__setattr__(self, "rate", _compute_rate(self.labeled, self.unlabeled))
+        object.__setattr__(self, "rate", _check_share("positive rate", self.rate))
         if self.prior is not None:
-            object.__setattr__(self, "prior", _inside_unit("class prior", self.prior))
+            object.__setattr__(self, "prior", _check_share("class prior", self.prior))
+
+    @classmethod
+    def from_columns(cls, row: Mapping[str, Any]) -> Problem:
+        """Return the problem of a row of results."""
+        return cls(**{name: row[name] for name in PROBLEM_COLUMNS}, check=False)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the values of ``PROBLEM_COLUMNS``."""
+        return {name: getattr(self, name) for name in PROBLEM_COLUMNS}
 
     def identity(self) -> dict[str, Any]:
-        """Return the fields that tell it from other problems: seeds and names of runs are made of them."""
+        """Return what tells it from other problems; seeds and run ids are digests of this."""
         content = asdict(self)
         mechanism = content.pop("labeling")
-        if mechanism != ways.SCAR:
+        if mechanism != mechanisms.SCAR:
             content["labelling"] = mechanism  # seeds depend on this spelling
         if self.labeled is None:
             del content["labeled"], content["unlabeled"]
         return content
 
     def sizes(self, size: int, prior: float, base: float) -> Sizes:
-        """Return how many examples a draw has: as given, or from a sample of ``size`` thinned from ``base``."""
+        """Return the sizes of a draw from a sample of ``size``, thinned from the prior ``base``."""
         if self.labeled is not None and self.unlabeled is not None:
             return Sizes(self.labeled, self.unlabeled)
         return sizes(size, self.rate, prior, base)
 
+    @property
+    def title(self) -> str:
+        """The problem as a heading."""
+        setting = find_setting(self.setting)
+        name = f"{setting.title} ({setting.short})" if setting else self.setting
+        rate = f"{100 * self.rate:.4g}% positive rate"
+        prior = f", class prior {self.prior:.3g}" if self._knows_prior else ""
+        return f"{self.dataset}, case {self.case}, {name}, {rate}{prior}{self.labeling_note}"
 
-def sizes_given(labeled: object, unlabeled: object) -> tuple[int, int]:
-    """Check sizes that stand in place of a rate."""
-    both = labeled, unlabeled
-    if any(isinstance(size, bool) or not isinstance(size, int) or size < FEWEST for size in both):
-        raise UserError(
-            f"`labeled` and `unlabeled` are whole numbers of at least {FEWEST} and go together, but "
-            f"{labeled!r} and {unlabeled!r} were given"
-        )
-    return cast(tuple[int, int], both)
+    def label(self, prior: bool = False) -> str:
+        """Return a short title, ``letter, case 1, OS 30%``, with the ``prior`` if it is known."""
+        rate = f"{self.short} {100 * self.rate:.4g}%"
+        last = f", prior {self.prior:.3g}" if prior and self._knows_prior else ""
+        return f"{self.dataset}, case {self.case}, {rate}{last}{self.labeling_note}"
+
+    @property
+    def short(self) -> str:
+        """The setting in two letters."""
+        setting = find_setting(self.setting)
+        return setting.short if setting else self.setting
+
+    @property
+    def one_sample(self) -> bool:
+        """Are the labeled examples part of the marginal sample?"""
+        setting = find_setting(self.setting)
+        return setting is not None and setting.one_sample
+
+    @property
+    def labeling_note(self) -> str:
+        """The mechanism, if labels are not given at random; to be appended to a title."""
+        if self.labeling == mechanisms.SCAR:
+            return ""
+        return f", labels by {mechanisms.short(self.labeling)}"
+
+    @property
+    def _knows_prior(self) -> bool:
+        return self.prior is not None and not math.isnan(self.prior)
 
 
-def _inside_unit(what: str, value: object) -> float:
+def find_setting(code: str) -> mechanisms.Setting | None:
+    """Return a setting by its code; None if it is not known here."""
+    known = {setting.code: setting for setting in mechanisms.settings()}
+    return known.get(code)
+
+
+def _compute_rate(labeled: object, unlabeled: object) -> float:
+    """Return the rate of a problem that is given by its sizes."""
+    for size in (labeled, unlabeled):
+        if isinstance(size, bool) or not isinstance(size, int) or size < MIN_SIZE:
+            raise UserError(
+                f"`labeled` and `unlabeled` go together, and are whole numbers of at least "
+                f"{MIN_SIZE}, but {labeled!r} and {unlabeled!r} were given",
+                "invalid-value",
+            )
+    return labeled / (labeled + unlabeled)  # type: ignore[operator]
+
+
+def _check_share(name: str, value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number < 1 or isinstance(value, bool):
-        raise UserError(f"the {what} must lie strictly between 0 and 1, but {value!r} was given")
+        raise UserError(
+            f"the {name} must lie strictly between 0 and 1, and {value!r} was given",
+            "invalid-value",
+        )
     return number

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ class Line:
         return self.difference / self.published_error if self.published_error > 0 else math.nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison(Problem):
     """One metric of the models one criterion chose, on one problem."""
 
@@ -155,6 +155,7 @@ def _key(row: dict[str, str]) -> Key:
             round(float(where["rate"]), 6),
             round(float(where["prior"]), 6),
             where["labeling"],
+            check=False,
         ),
         slug(row["algorithm"]),
         row["calibrated"].strip().lower() in {"1", "true", "yes"},
@@ -194,7 +195,9 @@ def compare(
     )
     for stored, method, row in where:
         rate, prior = round(stored.rate, 6), round(stored.prior, 6)
-        problem = replace(stored, dataset=stored.dataset.lower(), rate=rate, prior=prior)
+        problem = replace(
+            stored, check=False, dataset=stored.dataset.lower(), rate=rate, prior=prior
+        )
         criterion = published_criterion(method.profile, row["criterion"])
         ways = [
             slug(f"{method.base} ({', '.join(method.unusual)})"),
@@ -222,8 +225,8 @@ def compare(
             zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True)
         )
         lines, spearman, note = _judged(tables[key])
-        facts = asdict(key[0]) | about | {"spearman": spearman, "note": note, "differs": differs}
-        comparisons.append(Comparison(**facts, lines=lines))
+        facts = key[0].columns() | about | {"spearman": spearman, "note": note, "differs": differs}
+        comparisons.append(Comparison(**facts, check=False, lines=lines))
     return comparisons
 
 

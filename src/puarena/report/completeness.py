@@ -25,9 +25,9 @@ def completeness(source: Source) -> list[str]:
     failed, diverged = store.failed(outcomes), store.diverged(outcomes)
     sentences = []
     if planned is not None:
-        missing = [run for run in planned.runs if run.run_id not in outcomes]
+        missing = [row for run, row in planned.runs.items() if run not in outcomes]
         if missing:
-            kinds = Counter(f"{run.algorithm} on {run.dataset}" for run in missing)
+            kinds = Counter(f"{row['algorithm']} on {row['dataset']}" for row in missing)
             done = len(planned.runs) - len(missing)
             sentences.append(f"{done:,} of {len(planned.runs):,} runs; missing: {_listed(kinds)}.")
     if failed:

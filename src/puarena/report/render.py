@@ -216,7 +216,7 @@ def _tex_cell(cell: Cell) -> str:
 
 
 def _slug(table: Table) -> str:
-    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}{table.labeling_words}"
+    words = f"{table.dataset}-{table.case}-{table.setting}-{table.rate:g}-{table.prior:g}{table.labeling_note}"
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 

@@ -76,7 +76,7 @@ class Row(Method):
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table(Problem):
     """The results on one problem."""
 
@@ -292,7 +292,9 @@ def _one(
         *notes,
     )
     marked = tuple(_marked(rows, columns))
-    return Table(**_facts(problem, PROBLEM), columns=columns, rows=marked, error=error, notes=about)
+    return Table(
+        **problem.columns(), check=False, columns=columns, rows=marked, error=error, notes=about
+    )
 
 
 def _facts(item: object, names: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from puarena import __version__
 from puarena.errors import UserError, unknown_name
 from puarena.results import Folder, Results, Summary, open_results
-from puarena.results.planned import united
+from puarena.results.planned import unite_planned
 from puarena.results.schema import FORMAT, MADE_BY, is_value
 from puarena.results.sql import sql_name
 from puarena.utils.files import write_file
@@ -205,7 +205,7 @@ def _write(
         json.dumps(info | {"merged_by": __version__, "sources": sources}, indent=2),
     )
     merged = Folder(folder)
-    planned = united([store.planned() for store in stores])
+    planned = unite_planned([store.planned() for store in stores])
     if planned is not None:
         merged.keep_planned(planned)
     names: set[str] = set()

@@ -1,97 +1,75 @@
-"""``planned.parquet``: the runs a results folder is meant to have, and which of them are trained together.
+"""``planned.parquet``: the runs a results folder should have, and the fleets they are trained in.
 
-It is written once, so nobody who reads the folder has to run what its spec names, and whoever adds to it groups runs
-into the same fleets: what a run is trained with decides how its sums are rounded.
+It is written once. Readers of the folder then need not run what its spec names, and later runs use
+the same fleets: which runs are trained together decides how their sums are rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from puarena.errors import UserError
 from puarena.results.parquet import footer, is_damaged, write_parquet
 from puarena.results.sql import scan
 
-FILE, LIMIT = "planned.parquet", "puarena_fleet_size"
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """A run that is meant to be there: its name, the fleet it belongs to, and what tables tell runs apart by."""
-
-    run_id: str
-    fleet: str
-    dataset: str
-    case: int
-    setting: str
-    rate: float
-    prior: float
-    labeling: str
-    algorithm: str
-    profile: str
-    prior_source: str
-    split: int
-    config: int
+FILE, FLEET_SIZE_KEY = "planned.parquet", "puarena_fleet_size"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """All of them, and the largest number of runs in a fleet that was asked for, if one was."""
+    """The planned runs by run id, each as its columns (``run``, ``fleet``, its problem and choices).
 
-    runs: tuple[PlannedRun, ...]
+    ``limit`` is the largest number of runs in a fleet, if it was set.
+    """
+
+    runs: dict[str, dict[str, Any]]
     limit: int | None = None
 
 
 def write_planned(folder: Path, planned: Planned, first: bool = False) -> None:
-    """Keep the planned runs of a results folder; ``first``: a ``FileExistsError`` if somebody has just done that."""
+    """Write the planned runs; ``first`` raises a ``FileExistsError`` if the file exists already."""
     import duckdb
     import pandas as pd
 
-    frame = pd.DataFrame(
-        [astuple(run) for run in planned.runs], columns=[field.name for field in fields(PlannedRun)]
-    )
+    frame = pd.DataFrame(list(planned.runs.values()))
+    limit = "" if planned.limit is None else str(planned.limit)
     with duckdb.connect() as con:
         con.register("frame", frame)
-        write_parquet(
-            con, "SELECT * FROM frame", folder / FILE, {LIMIT: str(planned.limit or "")}, first
-        )
+        write_parquet(con, "SELECT * FROM frame", folder / FILE, {FLEET_SIZE_KEY: limit}, first)
 
 
 def read_planned(folder: Path) -> Planned | None:
-    """The planned runs of a results folder; None if they were not kept."""
+    """Read the planned runs; None if the folder has none."""
     import duckdb
 
     file = folder / FILE
     if not file.is_file():
         return None
-    names = ", ".join(f'"{field.name}"' for field in fields(PlannedRun))
     try:
         if is_damaged(file, has_seal=True):
             raise ValueError("its checksum differs")
         with duckdb.connect() as con:
-            _, marks = footer(con, file)
-            rows = con.execute(f"SELECT {names} FROM {scan([file])}").fetchall()
-        limit = marks[LIMIT.encode()].decode()
-        return Planned(tuple(PlannedRun(*row) for row in rows), int(limit) if limit else None)
+            columns, marks = footer(con, file)
+            rows = con.execute(f"SELECT * FROM {scan([file])}").fetchall()
+        limit = marks[FLEET_SIZE_KEY.encode()].decode()
+        runs = [dict(zip(columns, row, strict=True)) for row in rows]
+        return Planned({run["run"]: run for run in runs}, int(limit) if limit else None)
     except (duckdb.Error, OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"'{file}' is damaged; remove it, and 'puarena run' writes it again"
+            f"'{file}' is damaged; remove it, and 'puarena run' writes it again", "damaged-file"
         ) from error
 
 
-def united(parts: Sequence[Planned | None]) -> Planned | None:
-    """The runs of several folders, each once; None if one of them did not keep its own."""
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    limits = {part.limit for part in known}
-    return Planned(
-        _once(run for part in known for run in part.runs),
-        limits.pop() if len(limits) == 1 else None,
-    )
-
-
-def _once(runs: Iterable[PlannedRun]) -> tuple[PlannedRun, ...]:
-    return tuple({run.run_id: run for run in reversed(tuple(runs))}.values())[::-1]
+def unite_planned(parts: Sequence[Planned | None]) -> Planned | None:
+    """Return the planned runs of several folders; None if one of them has none."""
+    runs: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for run, row in part.runs.items():
+            runs.setdefault(run, row)
+    limits = {part.limit for part in parts if part is not None}
+    return Planned(runs, limits.pop() if len(limits) == 1 else None)
