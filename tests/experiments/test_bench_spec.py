@@ -79,7 +79,7 @@ def test_a_mistake_that_needs_the_catalog(values, code, tokens):
 
 
 def test_unknown_suite_and_file(tmp_path):
-    with pytest.raises(UserError, match="'tabula'.*'tabular'") as error:
+    with pytest.raises(UserError, match=r"'tabula'.*'tabular'") as error:
         suites.load("tabula")
     assert error.value.code == "unknown-name"
     with pytest.raises(UserError, match=r"none\.yaml"):

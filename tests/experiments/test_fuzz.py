@@ -42,10 +42,11 @@ from puarena.experiments.doctor import examine
 from puarena.experiments.plan import make_plan
 from puarena.experiments.resume import StateFolder, interrupted_fleets
 from puarena.experiments.spec import Spec
+from puarena.pu import Problem
 from puarena.report.compare import read_published
 from puarena.report.export import export
 from puarena.results import Folder, open_results
-from puarena.results.planned import Planned, PlannedRun
+from puarena.results.planned import Planned
 from puarena.results.published import read_card
 from puarena.utils import files
 from sample_results import curves
@@ -131,10 +132,8 @@ def results(folder: Path) -> None:
     store = Folder.create(folder / "out", SPEC, "abc")
     store.write_shard("a", curves("a", algorithm="nnpu"))
     store.write_failure("b", ["b-0"], "boom")
-    about = ("digits", 1, "os", 0.3, 0.5, "scar", "nnpu", "definition", "true", 0, 0)
-    store.keep_planned(
-        Planned(tuple(PlannedRun(run, "a", *about) for run in ("a-0", "a-1", "b-0")))
-    )
+    about = Problem("digits", prior=0.5).columns() | {"algorithm": "nnpu", "fleet": "a"}
+    store.keep_planned(Planned({run: about | {"run": run} for run in ("a-0", "a-1", "b-0")}))
     marks = {
         "runs": '["b-0"]',
         "done": "1",

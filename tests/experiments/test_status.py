@@ -89,13 +89,13 @@ def test_tree(store: Results, plan: Plan) -> None:
     assert (current.count("running"), current.count("missing"), current.over) == (3, 6, False)
     lines = text_of(store).splitlines()
     assert lines[0] == "planned 16  done 6 (2 diverged)  failed 1  missing 9 (3 of them running)"
-    assert lines[1].endswith("digits, case 1, OS, rate 0.3, prior 0.5: 6 of 8 done")
+    assert lines[1].endswith("digits, case 1, OS 30%, prior 0.5: 6 of 8 done")
     assert lines[2].endswith("upu   4 of 4 done")
     assert lines[3].endswith(
         "nnpu  2 of 4 done (2 diverged at steps 100 to 300), 1 failed, 1 missing"
     )
     assert lines[4].endswith("failed: RuntimeError: [red]boom[/red]")
-    assert lines[5].endswith("digits, case 2, OS, rate 0.3, prior 0.5: 0 of 8 done")
+    assert lines[5].endswith("digits, case 2, OS 30%, prior 0.5: 0 of 8 done")
     assert lines[6].endswith("upu   0 of 4 done, 3 running, 1 missing")
     assert lines[7].endswith("nnpu  0 of 4 done, 4 missing")
     assert len(lines) == 8

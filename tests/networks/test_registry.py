@@ -220,7 +220,8 @@ def test_precisions_are_the_networks_own():
     }
     plain = make_plan(spec(network="linear", precision="bf16"))
     assert {run.precision for run in plain.runs} == {"float32"}
-    assert plain.notes == ("no network here computes in bf16: everything is float32",)
+    (note,) = plain.notes
+    assert "bf16" in note
 
 
 def test_another_file_of_a_network_is_another_run(monkeypatch):

@@ -103,7 +103,7 @@ def test_wrong_sizes(sizes):
 
 @pytest.mark.parametrize("rate", [0.1, 0.3])
 def test_sizes_and_rates_exclude_one_another(rate):
-    with pytest.raises(UserError, match="rates.*labeled.*unlabeled"):
+    with pytest.raises(UserError, match=r"rates.*labeled.*unlabeled"):
         Spec(problems=[{"dataset": "digits", "rates": rate, "labeled": 50, "unlabeled": 300}])
 
 

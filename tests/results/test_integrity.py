@@ -20,8 +20,9 @@ from typer.testing import CliRunner
 
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.pu import Problem
 from puarena.results import Folder, claims, open_results
-from puarena.results.planned import Planned, PlannedRun
+from puarena.results.planned import Planned
 from puarena.utils import files, processes
 from sample_results import curves
 
@@ -209,15 +210,16 @@ def test_a_claim_of_another_machine_needs_signs_of_life(tmp_path: Path) -> None:
     mine.release()
 
 
-def planned(run: str, fleet: str) -> PlannedRun:
-    return PlannedRun(
-        run, fleet, "digits", 1, "os", 0.3, 0.5, "scar", "upu", "definition", "true", 0, 0
-    )
+def planned(fleets: dict[str, str], limit: int | None = None) -> Planned:
+    """Planned runs by name, each in the fleet of that name."""
+    about = Problem("digits", prior=0.5).columns() | {"algorithm": "upu"}
+    runs = {run: about | {"run": run, "fleet": fleet} for run, fleet in fleets.items()}
+    return Planned(runs, limit)
 
 
 def test_planned_runs_are_kept(store: Folder) -> None:
     assert store.planned() is None
-    kept = Planned((planned("a-0", "a"), planned("a-1", "a")), 7)
+    kept = planned({"a-0": "a", "a-1": "a"}, limit=7)
     store.keep_planned(kept)
     assert Folder(store.path).planned() == kept
     file = store.path / "planned.parquet"
@@ -227,7 +229,7 @@ def test_planned_runs_are_kept(store: Folder) -> None:
 
 
 def test_doctor(store: Folder) -> None:
-    store.keep_planned(Planned((planned("a-0", "a"), planned("a-1", "a"), planned("b-0", "b"))))
+    store.keep_planned(planned({"a-0": "a", "a-1": "a", "b-0": "b"}))
     store.write_shard("a", curves("a"))
     store.write_shard("b", curves("b"))
     (store.path / "progress" / "c.safetensors").write_bytes(b"no state")
