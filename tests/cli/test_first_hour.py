@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from puarena.experiments.suites import get
 from puarena.report import completeness
 from puarena.report.compare import caveats, compare, comparison_to_csv, overview
 from puarena.results import Folder, open_results
+from puarena.results.planned import Planned
 from sample_results import curves
 
 TINY = ["--algorithms", "nnpu,nnpu-c", "--splits", "1", "--steps", "20", "--device", "cpu"]
@@ -122,16 +122,11 @@ def test_cases_that_a_dataset_lacks_are_left_out_with_a_note():
 # -- what is not there ---------------------------------------------------------------
 
 
-@dataclass
-class Run:
-    run_id: str
-    algorithm: str
-    dataset: str = "d"
-
-
-@dataclass
-class Planned:
-    runs: tuple[Run, ...]
+def keep(folder: Folder, algorithms: dict[str, str]) -> None:
+    """Plan runs by name, each of an algorithm."""
+    about = {"fleet": "f0", "dataset": "d"}
+    rows = {run: about | {"run": run, "algorithm": name} for run, name in algorithms.items()}
+    folder.keep_planned(Planned(rows))
 
 
 @pytest.fixture
@@ -141,17 +136,15 @@ def folder(tmp_path):
     return store
 
 
-def test_nothing_is_said_where_everything_is_there(folder, monkeypatch):
+def test_nothing_is_said_where_everything_is_there(folder):
     assert completeness(folder.path) == []
-    runs = tuple(Run(f"f0-{i}", "nnpu") for i in range(3))
-    monkeypatch.setattr(Folder, "planned", lambda self: Planned(runs), raising=False)
+    keep(folder, {f"f0-{i}": "nnpu" for i in range(3)})
     assert completeness(folder.path) == []
     assert completeness(puarena.load(folder.path).df()) == []
 
 
-def test_what_is_missing_failed_or_diverged_is_said_first(folder, monkeypatch):
-    runs = [*(Run(f"f0-{i}", "nnpu") for i in range(3)), *(Run(f"v-{i}", "vpu") for i in range(5))]
-    monkeypatch.setattr(Folder, "planned", lambda self: Planned(tuple(runs)), raising=False)
+def test_what_is_missing_failed_or_diverged_is_said_first(folder):
+    keep(folder, {f"f0-{i}": "nnpu" for i in range(3)} | {f"v-{i}": "vpu" for i in range(5)})
     broken = curves(
         "f1", runs=2, dataset="d", setting="os", algorithm="upu", status="the loss is not finite"
     )
@@ -171,9 +164,8 @@ def test_what_is_missing_failed_or_diverged_is_said_first(folder, monkeypatch):
     assert as_json.stderr.startswith("3 of 8 runs")
 
 
-def test_only_the_first_kinds_are_named(folder, monkeypatch):
-    runs = tuple(Run(f"{name}-{i}", f"a{name}") for name in range(9) for i in range(name + 1))
-    monkeypatch.setattr(Folder, "planned", lambda self: Planned(runs), raising=False)
+def test_only_the_first_kinds_are_named(folder):
+    keep(folder, {f"{name}-{i}": f"a{name}" for name in range(9) for i in range(name + 1)})
     (sentence,) = completeness(folder.path)
     assert sentence.startswith("0 of 45 runs; missing: a8 on d (9), a7 on d (8), ")
     assert sentence.endswith("and 10 others.")
