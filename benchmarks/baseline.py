@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from puarena import algorithms
+from puarena import algorithms, catalog
 from puarena.algorithms import Batch, Setup
 from puarena.pu import HiddenLabels, PUData
 from puarena.random import Draws
@@ -120,7 +120,7 @@ def steps_per_second(
     name: str, features: Tensor, data: PUData, hidden: HiddenLabels, batch_size: int, seconds: float
 ) -> float:
     """Train one run for about ``seconds`` and return its steps per second, evaluation every 100 steps included."""
-    entry = algorithms.get(name)
+    entry = catalog.get(name)
     index = {
         key: torch.tensor(getattr(data, key))
         for key in ("p_train", "u_train", "p_val", "u_val", "test")

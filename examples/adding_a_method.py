@@ -10,8 +10,7 @@ import sys
 import numpy as np
 
 from puarena import plugins
-from puarena.algorithms import Algorithm, Hyper
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms import Algorithm, Hyper, logistic
 
 
 class SoftPU(Algorithm):

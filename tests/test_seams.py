@@ -106,8 +106,7 @@ class Narrow(Stacked):
 
 ALGORITHM = '''
 import torch
-from puarena.algorithms.core.base import Algorithm, Phase, Update
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms import Algorithm, Phase, Update, logistic
 
 class Twins(Algorithm):
     """Two networks, each of which learns from the other's view of the unlabeled points."""

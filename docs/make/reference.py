@@ -27,7 +27,6 @@ MORE = {  # what is public and has its home in a file of its room
         "puarena.report.statistics.scores.statistics",
     ),
     "algorithms": (
-        "puarena.algorithms.core.base.Passes",
         "puarena.testing.contract.check_all",
         "puarena.plugins.load",
     ),

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import puarena
-from puarena import algorithms, datasets, training
+from puarena import catalog, datasets, training
 from puarena.errors import UserError
 from puarena.training.synthetic import Shape, synthetic
 
@@ -309,7 +309,7 @@ def to_json(measurements: list[Measured]) -> str:
 
 def default_algorithms() -> list[str]:
     """Every built-in algorithm that made-up data can train; a calibrated form costs what its plain form costs."""
-    entries = {name: algorithms.get(name) for name in algorithms.names("puarena")}
+    entries = {name: catalog.get(name) for name in catalog.names("puarena")}
     return [
         name
         for name, entry in entries.items()

@@ -180,8 +180,8 @@ DEFECTS = {
         NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"
     },
     "ignores hidden labels": {
-        Supervised: r"handed the true labels .* \(frame = True\)",
-        KnowsPropensities: r"handed the true propensities .* \(frame = True\)",
+        Supervised: r"handed the true labels .* \(baseline = True\)",
+        KnowsPropensities: r"handed the true propensities .* \(baseline = True\)",
         GoesThroughTheSideDoor: "labels it must not see",
         Partitions: "labels it must not see",
     },

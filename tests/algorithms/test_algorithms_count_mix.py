@@ -10,7 +10,7 @@ import torch
 
 from puarena import training
 from puarena.algorithms import Batch
-from puarena.algorithms.holistic_pu import DECAY, two_views
+from puarena.algorithms.holistic_pu import TEACHER_DECAY, two_views
 from puarena.algorithms.p3mix import CLIP, EARLY, POOL
 from puarena.networks.mlp import MLP
 from puarena.training import Fleet, FleetConfig
@@ -279,7 +279,7 @@ def test_the_teacher_of_holistic_pu():
         before = algorithm.teacher.weight.clone()
         algorithm.a.weight.data += 1
         algorithm.after_step(None)
-        torch.testing.assert_close(algorithm.teacher.weight, before + (1 - DECAY))
+        torch.testing.assert_close(algorithm.teacher.weight, before + (1 - TEACHER_DECAY))
         algorithm.phase = algorithm.phases[1]
         after = algorithm.teacher.weight.clone()
         algorithm.after_step(None)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import puarena
-from puarena import algorithms, training
-from puarena.algorithms.core.losses import col
+from puarena import algorithms, catalog, training
+from puarena.algorithms._losses import col
 from puarena.algorithms.imb_pu import ImbPU
 from puarena.algorithms.pulda import PULDA
 from puarena.algorithms.self_pu import SelfPU
@@ -41,7 +41,7 @@ def setup(runs=3, n_p=6, n_u=9, **more):
 
 def test_they_are_registered_after_the_papers_but_are_not_in_them():
     assert list(ORDER[-5:]) == NAMES
-    mine = [algorithms.get(name) for name in NAMES]
+    mine = [catalog.get(name) for name in NAMES]
     assert not any(entry.in_paper for entry in mine)
     assert [entry.calibrated_form for entry in mine] == ["", "pulda-c", "self-pu-c", "imb-pu-c", ""]
     assert all(entry.differs and entry.objective and entry.cost > 0 for entry in mine)
@@ -240,7 +240,7 @@ def test_self_pu_students_differ_and_do_not_teach_each_other_by_gradient():
         for n in (some.algorithm.f, some.algorithm.g)
     )
     assert not torch.equal(f, g)
-    assert algorithms.get("self-pu@released").cls.consistency is not SelfPU.consistency
+    assert catalog.get("self-pu@released").cls.consistency is not SelfPU.consistency
 
 
 # -- ImbPU and PU-AUC ----------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_imb_pu_finds_more_of_few_positives():
 def test_options_may_differ_between_the_rows_of_a_fleet():
     f_p, f_u = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 9, dtype=torch.float64)
     kinds = ["logistic", "sigmoid", "logistic"]
-    for cls in (ImbPU, algorithms.get("pu-auc").cls):
+    for cls in (ImbPU, catalog.get("pu-auc").cls):
         mixed = cls(setup(hyper={"surrogate_loss": kinds}))
         mixed.prepare()
         values = (
@@ -308,7 +308,7 @@ def test_pu_auc_ranks_and_cuts_at_the_quantile(setting):
 
 
 def test_pu_auc_takes_a_single_positive():
-    algorithm = algorithms.get("pu-auc").cls(
+    algorithm = catalog.get("pu-auc").cls(
         setup(n_p=1, hyper={"surrogate_loss": ["logistic"] * 3})
     )
     algorithm.prepare()

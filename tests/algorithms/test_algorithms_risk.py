@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
+from puarena import catalog, training
 from puarena.training import Fleet, FleetConfig, Row
 from puarena.training.steps import Stepper
 from toys import toy
@@ -328,7 +328,7 @@ def mixed_rows(name, data, hidden):
         for row, (prior, setting, lr) in zip(some(name, data, hidden, 4), branches, strict=True)
     ]
     searched = {
-        n: h.search.values for n, h in algorithms.get(name).cls.hypers().items() if h.search
+        n: h.search.values for n, h in catalog.get(name).cls.hypers().items() if h.search
     }
     return [
         replace(row, hyper={n: v[k % len(v)] for n, v in searched.items()})
@@ -340,7 +340,7 @@ def mixed_rows(name, data, hidden):
 def test_a_row_does_not_depend_on_its_company(name):
     x, data, hidden = toy()
     rows = mixed_rows(name, data, hidden)
-    if algorithms.get(name).cls.calibrates:
+    if catalog.get(name).cls.calibrates:
         rows[1] = replace(
             rows[1], algorithm=name.replace("@", "-c@") if "@" in name else f"{name}-c"
         )
@@ -355,7 +355,7 @@ def test_a_row_does_not_depend_on_its_company(name):
 
 @pytest.mark.parametrize("name", [*HERE, *RELEASED])
 def test_says_what_it_is(name):
-    cls = algorithms.get(name).cls
+    cls = catalog.get(name).cls
     assert cls.title
     assert cls.paper
     assert cls.differs

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
-from puarena import algorithms, training
-from puarena.algorithms.core.averages import frozen_copy
-from puarena.algorithms.core.configurations import draw
+from puarena import catalog, training
+from puarena.algorithms import draw_configuration
+from puarena.algorithms._losses import frozen_copy
 from puarena.networks.mlp import MLP
 from puarena.training import Fleet, FleetConfig, Row
 from puarena.training.steps import Stepper
@@ -23,11 +23,11 @@ def some(name, count=2, **kwargs):
 
 
 def test_robust_pu_registry_has_one_set_of_values_for_configuration_0_and_another_for_the_rest():
-    hypers = algorithms.get("robust-pu@released").cls.hypers()
+    hypers = catalog.get("robust-pu@released").cls.hypers()
     names = "temper_n", "alpha_n", "thr_max", "grow", "temper_p", "alpha_p"
     for config in range(10):
         for trial in range(3):
-            drawn = draw(config, trial, MLP, hypers).hyper
+            drawn = draw_configuration(config, trial, MLP, hypers).hyper
             want = (1.3, 0.11, 1.0, 5, 1.0, 0.1) if config == 0 else (1.0, 0.1, 2.0, 10, 1.0, 0.1)
             assert tuple(drawn[name] for name in names) == want
 
@@ -65,10 +65,10 @@ def test_dist_pu_union_is_mixed_with_the_positives_in_it():
 
 
 def test_dist_pu_plain_runs_and_unions_are_fleets_of_their_own():
-    plain, union = algorithms.get("dist-pu@released"), algorithms.get("dist-pu-c@released")
+    plain, union = catalog.get("dist-pu@released"), catalog.get("dist-pu-c@released")
     assert plain.shares_fleet_with != union.shares_fleet_with
     assert (
-        algorithms.get("dist-pu").shares_fleet_with == algorithms.get("dist-pu-c").shares_fleet_with
+        catalog.get("dist-pu").shares_fleet_with == catalog.get("dist-pu-c").shares_fleet_with
     )
     x, rows = some("dist-pu-c@released", calibration="batch-union")
     with pytest.raises(ValueError, match="cannot share a fleet"):
@@ -105,8 +105,8 @@ def test_p3mix_teacher_averages_the_epochs_and_the_published_one_the_initial_wei
 
 
 def test_p3mix_says_what_its_early_learning_does():
-    assert "collapse" in algorithms.get("p3mix-e").differs
-    assert "initial weights" in algorithms.get("p3mix-e@released").differs
+    assert "collapse" in catalog.get("p3mix-e").differs
+    assert "initial weights" in catalog.get("p3mix-e@released").differs
 
 
 def test_pan_forms_are_per_run():
@@ -117,5 +117,5 @@ def test_pan_forms_are_per_run():
     for k in range(3):
         alone = training.train([rows[k]], config, x)
         assert alone.values["loss"][:, 0] == pytest.approx(together.values["loss"][:, k], rel=1e-6)
-    assert "form" not in algorithms.get("pan@released").hypers
-    assert algorithms.get("pan").hypers["form"].default == "hinge"
+    assert "form" not in catalog.get("pan@released").hypers
+    assert catalog.get("pan").hypers["form"].default == "hinge"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
+from puarena import catalog, training
 from puarena.algorithms.core.describe import describe, explain
 from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
@@ -21,7 +21,7 @@ def row(name, data, hidden, **kwargs):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
-    plain, form = algorithms.get(name), algorithms.get(f"{name}-c")
+    plain, form = catalog.get(name), catalog.get(f"{name}-c")
     assert plain.calibrated_form == form.name
     assert (form.calibrated, form.base, form.setting, form.calibration_is) == (
         True,
@@ -33,27 +33,27 @@ def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
     assert not form.in_paper
     assert form.shares_fleet_with == plain.shares_fleet_with
     with pytest.raises(Exception, match="released"):
-        algorithms.get(f"{name}-c@released")
-    assert algorithms.get(f"{name}@released").calibrated_form == ""
+        catalog.get(f"{name}-c@released")
+    assert catalog.get(f"{name}@released").calibrated_form == ""
 
 
 def test_the_papers_calibrated_rows_stay_six():
     rows = [
         n
-        for n in algorithms.names("puarena")
-        if algorithms.get(n).calibrated and algorithms.get(n).in_paper
+        for n in catalog.names("puarena")
+        if catalog.get(n).calibrated and catalog.get(n).in_paper
     ]
     assert rows == ["upu-c", "nnpu-c", "nnpu-ga-c", "pusb-c", "vpu-c", "dist-pu-c"]
-    assert all(algorithms.get(n).calibration_is == "mean" for n in rows)
+    assert all(catalog.get(n).calibration_is == "mean" for n in rows)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_explained(name):
-    said = explain(algorithms.get(f"{name}-c"))
+    said = explain(catalog.get(f"{name}-c"))
     assert "share of positives inside the unlabeled set" in said
     assert "mean_U becomes" not in said
-    assert "mean_U becomes" in explain(algorithms.get("nnpu-c"))
-    assert describe(algorithms.get(f"{name}-c"))["calibration_is"] == "prior"
+    assert "mean_U becomes" in explain(catalog.get("nnpu-c"))
+    assert describe(catalog.get(f"{name}-c"))["calibration_is"] == "prior"
 
 
 @pytest.mark.parametrize("calibration", ["weighted", "batch-union"])
@@ -67,7 +67,7 @@ def test_a_calibrated_run_is_the_one_told_the_prior_inside_u(name, calibration):
     ]
     f = Fleet(rows, CONFIG, x)
     assert (f.algorithm.w == 0).all()
-    told = f.algorithm.unlabeled_prior_of_runs(exact=True)
+    told = f.algorithm.get_unlabeled_prior(exact=True)
     assert told.tolist() == pytest.approx([2 / 7, 2 / 7, 0.5])
     curves = f.train()
     for column, values in curves.values.items():
@@ -97,8 +97,8 @@ def test_the_right_share_classifies_better_where_labels_shift():
 
 
 def test_pue_is_for_two_samples():
-    assert algorithms.get("pue").setting == "two-sample"
-    assert algorithms.get("pue@released").setting == "two-sample"
+    assert catalog.get("pue").setting == "two-sample"
+    assert catalog.get("pue@released").setting == "two-sample"
 
 
 def test_the_numbers_a_plain_run_counts_with():

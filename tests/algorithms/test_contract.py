@@ -10,7 +10,7 @@ from defective import ALSO_BROKEN, DEFECTS, Sound
 from typer.testing import CliRunner
 
 import goldens
-from puarena import algorithms
+from puarena import catalog
 from puarena.algorithms.core import registry
 from puarena.cli import app
 from puarena.testing import contract
@@ -19,13 +19,13 @@ CONFIG = replace(contract.CONFIG, device=goldens.DEVICE)
 
 
 @pytest.mark.parametrize("check", contract.CHECKS)
-@pytest.mark.parametrize("name", [*algorithms.names("puarena"), *algorithms.names("released")])
+@pytest.mark.parametrize("name", [*catalog.names("puarena"), *catalog.names("released")])
 def test_contract(name, check):
     contract.CHECKS[check](name, CONFIG)
 
 
 def test_every_form_is_among_them():
-    names = algorithms.names("puarena") + algorithms.names("released")
+    names = catalog.names("puarena") + catalog.names("released")
     assert {"nnpu", "nnpu-c", "nnpu@released", "nnpu-c@released"} <= set(names)
 
 
@@ -117,8 +117,8 @@ def test_check_fails_a_competitor_that_sees_labels(tmp_path):
 
 
 @pytest.mark.usefixtures("quick")
-def test_check_passes_a_frame_that_sees_labels(tmp_path):
-    result = _check(tmp_path, "framed", "supervised = frame = True")
+def test_check_passes_a_baseline_that_sees_labels(tmp_path):
+    result = _check(tmp_path, "oracle", "supervised = baseline = True")
     assert (result.exit_code, result.output.count("ok")) == (0, 2)
 
 

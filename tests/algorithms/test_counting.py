@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from puarena.algorithms.core.breaks import break_of_trends, natural_break
-from puarena.algorithms.core.counting import log_count_law, nearest_count, posterior_given_count
-from puarena.algorithms.core.losses import count
+from puarena.algorithms._counting import log_count_law, nearest_count, posterior_given_count
+from puarena.algorithms._losses import break_of_trends, count, natural_break
 
 
 def some_logits(runs, n, scale, dtype=torch.float64):

@@ -10,17 +10,14 @@ import torch
 import goldens
 from goldens import DTYPES
 from puarena.algorithms import Algorithm, Phase
-from puarena.algorithms.core.breaks import break_of_trends, trend_terms
-from puarena.algorithms.core.counting import log_count_law, nearest_count, posterior_given_count
-from puarena.algorithms.core.losses import col
+from puarena.algorithms._counting import log_count_law, nearest_count, posterior_given_count
+from puarena.algorithms._losses import break_of_trends, col, trend_terms
 from puarena.algorithms.count_loss import CountLoss
 from puarena.algorithms.glws import GLWS
 from puarena.algorithms.holistic_pu import HolisticPU
 from puarena.algorithms.p3mix_c import P3MixC
 from puarena.algorithms.p3mix_e import P3MixE
-from puarena.algorithms.released.count_loss import ReleasedCountLoss
-from puarena.algorithms.released.glws import ReleasedGLWS
-from puarena.algorithms.released.holistic_pu import ReleasedHolisticPU
+from puarena.algorithms.released import ReleasedCountLoss, ReleasedGLWS, ReleasedHolisticPU
 
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])
 MAIN, FIRST = Phase(), Phase("first", extra=True)

@@ -11,12 +11,11 @@ import torch
 import goldens
 from goldens import DTYPES
 from puarena.algorithms import Algorithm, Phase
-from puarena.algorithms.core.averages import move_
-from puarena.algorithms.core.losses import count
+from puarena.algorithms._losses import count, move_
 from puarena.algorithms.imb_pu import ImbPU
 from puarena.algorithms.pu_auc import PUAUC
 from puarena.algorithms.pulda import PULDA, soft_distance
-from puarena.algorithms.released.self_pu import ReleasedSelfPU
+from puarena.algorithms.released import ReleasedSelfPU
 from puarena.algorithms.self_pu import EPOCHS, SelfPU
 from puarena.algorithms.tedn import TEDn, best_bin
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from goldens import DTYPES, build, cases, check, close, inputs, param, stacks
-from puarena.algorithms.core.losses import count
+from puarena.algorithms._losses import count
 from puarena.algorithms.cvir import CVIR
 from puarena.algorithms.dist_pu import DistPU
 from puarena.algorithms.lbe import LBE
@@ -15,15 +15,17 @@ from puarena.algorithms.pan import PAN
 from puarena.algorithms.pubn import PUbN, quantile
 from puarena.algorithms.pue import PUe
 from puarena.algorithms.pusb import PUSB
-from puarena.algorithms.released.cvir import ReleasedCVIR
-from puarena.algorithms.released.dist_pu import ReleasedDistPU
-from puarena.algorithms.released.lbe import ReleasedLBE
-from puarena.algorithms.released.nnpu_ga import ReleasedNNPUGA
-from puarena.algorithms.released.pan import ReleasedPAN
-from puarena.algorithms.released.pubn import ReleasedPUbN
-from puarena.algorithms.released.pusb import ReleasedPUSB
-from puarena.algorithms.released.robust_pu import ReleasedRobustPU
-from puarena.algorithms.released.vpu import ReleasedVPU
+from puarena.algorithms.released import (
+    ReleasedCVIR,
+    ReleasedDistPU,
+    ReleasedLBE,
+    ReleasedNNPUGA,
+    ReleasedPAN,
+    ReleasedPUbN,
+    ReleasedPUSB,
+    ReleasedRobustPU,
+    ReleasedVPU,
+)
 from puarena.algorithms.robust_pu import RobustPU
 from puarena.algorithms.vpu import VPU
 

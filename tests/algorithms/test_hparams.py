@@ -6,7 +6,7 @@ import pytest
 
 from goldens import cases, close
 from puarena.algorithms import Choice, Hyper, LogUniform
-from puarena.algorithms.core import configurations
+from puarena.algorithms import draw_configuration
 from puarena.networks.mlp import MLP
 from puarena.networks.resnet import ResNet
 
@@ -17,8 +17,8 @@ GOLDEN = cases("hparams")
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["id"] for case in GOLDEN])
 def test_golden(case):
     expected, numbers = case["expected_value"], (case["params"]["config"], case["params"]["trial"])
-    mlp = configurations.draw(*numbers, MLP, TAU, default_batch=64)
-    resnet = configurations.draw(*numbers, ResNet, TAU)
+    mlp = draw_configuration(*numbers, MLP, TAU, default_batch=64)
+    resnet = draw_configuration(*numbers, ResNet, TAU)
     close(mlp.lr, expected["lr"], case, "float64", "lr")
     assert mlp.lr == resnet.lr
     assert (mlp.batch_size, resnet.batch_size) == (
@@ -30,9 +30,9 @@ def test_golden(case):
 
 
 def test_default_is_the_papers():
-    assert configurations.draw(0, 0, MLP).batch_size == 128
-    assert configurations.draw(0, 0, ResNet).batch_size == 64
-    assert configurations.draw(0, 2, MLP).lr == 1e-3
+    assert draw_configuration(0, 0, MLP).batch_size == 128
+    assert draw_configuration(0, 0, ResNet).batch_size == 64
+    assert draw_configuration(0, 2, MLP).lr == 1e-3
 
 
 def test_what_has_no_search_keeps_its_default():
@@ -40,7 +40,7 @@ def test_what_has_no_search_keeps_its_default():
         "beta": Hyper(0.1, "never searched"),
         "decay": Hyper(1.0, "searched", search=LogUniform(-3, -1)),
     }
-    drawn = configurations.draw(4, 0, MLP, hypers).hyper
+    drawn = draw_configuration(4, 0, MLP, hypers).hyper
     assert drawn["beta"] == 0.1
     assert 1e-3 <= drawn["decay"] <= 1e-1
-    assert drawn == configurations.draw(4, 0, ResNet, hypers).hyper  # not a matter of the network
+    assert drawn == draw_configuration(4, 0, ResNet, hypers).hyper  # not a matter of the network

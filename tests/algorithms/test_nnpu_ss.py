@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
+from puarena import catalog, training
 from puarena.algorithms import Setup
 from puarena.testing import contract
 from puarena.training import Row
@@ -25,7 +25,7 @@ def made(name, calibration="none", runs=3, rate=0.2):
         batch_u=16,
         calibration=(calibration,) * runs,
     )
-    return algorithms.get(name).cls(setup)
+    return catalog.get(name).cls(setup)
 
 
 def logits(seed=0):
@@ -66,6 +66,6 @@ def test_it_trains_as_calibrated_ascent_does(prior):
 
 
 def test_it_is_listed_beside_nnpu():
-    names = algorithms.names("puarena")
+    names = catalog.names("puarena")
     assert names.index("nnpu-ga") < names.index("nnpu-ss") < names.index("pusb")
-    assert algorithms.get("nnpu-ss").cls.setting == "one-sample"
+    assert catalog.get("nnpu-ss").cls.setting == "one-sample"

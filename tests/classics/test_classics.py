@@ -179,7 +179,8 @@ def test_all_does_not_mean_the_classics():
     assert "Elkan, Noto" in explain(catalog.get("elkan-noto"))
 
 
-def test_the_engine_does_not_know_them():
+def test_the_engine_refuses_them():
     x, data, hidden = contract.toy_problem(0.5)
-    with pytest.raises(UserError, match="unknown algorithm 'spies'"):
+    with pytest.raises(UserError, match="spies") as error:
         training.train([training.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)
+    assert error.value.code == "not-supported"

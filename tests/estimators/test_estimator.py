@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from practice_tables import quick, table
-from puarena import PUClassifier, algorithms, proxy_accuracy
+from puarena import PUClassifier, catalog, proxy_accuracy
 from puarena.estimators.corrected import proxy_auc as proxy_auc_of
 from puarena.estimators.probability import PUScores, fit_probability, fit_threshold
 from puarena.estimators.scoring import PRACTICAL, criterion_value
@@ -26,7 +26,7 @@ from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
 X, y, truth = table()
-REGISTERED = [name for name in algorithms.names("puarena") if not algorithms.get(name).supervised]
+REGISTERED = [name for name in catalog.names("puarena") if not catalog.get(name).supervised]
 
 
 def test_it_learns_and_says_what_it_did():

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from practice_tables import EXPECTED, quick, table
-from puarena import PUClassifier, PUSearch, algorithms
+from puarena import PUClassifier, PUSearch, catalog
 from puarena.estimators import network_fit
 
 X, y, _ = table(200)
@@ -55,7 +55,7 @@ def test_scikit_learn_checks(clf, monkeypatch):
 
 
 NAMES = [
-    n for n in algorithms.names("puarena") if "@" not in n and not algorithms.get(n).supervised
+    n for n in catalog.names("puarena") if "@" not in n and not catalog.get(n).supervised
 ]
 STEPS = int(
     os.environ.get("PUARENA_CHECK_STEPS", "0")
@@ -63,7 +63,7 @@ STEPS = int(
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in NAMES if not algorithms.get(n).calibrated]
+    "name", [n for n in NAMES if not catalog.get(n).calibrated]
 )  # used in their place
 def test_every_registered_algorithm_learns_what_scikit_learn_asks(name):
     """Of all checks the one that asks for learning; with ``PUARENA_CHECK_STEPS`` all, at as many steps."""

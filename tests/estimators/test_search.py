@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from practice_tables import quick, table
 from puarena import PUSearch, PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
-from puarena.algorithms.core.hyper import LogUniform
+from puarena.algorithms import LogUniform
 
 X, y, truth = table()
 

@@ -24,13 +24,13 @@ SPEC = Spec(
 def test_every_algorithm_of_the_paper_has_a_released_variant():
     plain = [
         n
-        for n in algorithms.names("puarena")
-        if algorithms.get(n).in_paper and not algorithms.get(n).baseline
+        for n in catalog.names("puarena")
+        if catalog.get(n).in_paper and not catalog.get(n).baseline
     ]
     assert len(plain) == 23
-    released = {name for name in algorithms.names("released") if algorithms.get(name).in_paper}
+    released = {name for name in catalog.names("released") if catalog.get(name).in_paper}
     assert {catalog.form(name, "released") for name in plain} == released
-    assert all(algorithms.get(name).variant == "released" for name in algorithms.names("released"))
+    assert all(catalog.get(name).variant == "released" for name in catalog.names("released"))
 
 
 def test_default_code_knows_nothing_of_the_released_variants():

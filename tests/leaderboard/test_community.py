@@ -36,7 +36,7 @@ TINY = Spec(
 )
 PLUGIN = '''
 from puarena.algorithms import Algorithm
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms import logistic
 
 
 class Mine(Algorithm):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from puarena import training
-from puarena.algorithms import Algorithm, Phase, Setup, Update, get, names
+from puarena.algorithms import Algorithm, Phase, Setup, Update
+from puarena.catalog import get, names
 from puarena.networks import mlp
 from puarena.networks.mlp import MLP, split
 from puarena.training import Fleet, FleetConfig

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
+from puarena import catalog, training
 from puarena.algorithms import Algorithm, logistic
 from puarena.algorithms.core import registry
 from puarena.training import FleetConfig
@@ -22,7 +22,7 @@ pytestmark = [
 CONFIG = FleetConfig(batch_size=32, steps=120, warmup=60, record_every=25, device="cuda")
 
 
-@pytest.mark.parametrize("name", [*algorithms.names("puarena"), *algorithms.names("released")])
+@pytest.mark.parametrize("name", [*catalog.names("puarena"), *catalog.names("released")])
 def test_captured_and_eager_curves_agree(name):
     x, data, hidden = toy()
     some = rows(name, 5, data, hidden)
@@ -37,7 +37,7 @@ def test_captured_and_eager_curves_agree(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in algorithms.names("puarena") if algorithms.get(n).cls.authors_optimizer]
+    "name", [n for n in catalog.names("puarena") if catalog.get(n).cls.authors_optimizer]
 )
 def test_authors_optimizers_are_captured(name):
     x, data, hidden = toy()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
+from puarena import catalog, training
 from puarena.datasets import views_of
 from puarena.networks import registry
 from puarena.networks.resnet import ResNet
@@ -30,7 +30,7 @@ CONFIG = FleetConfig(
     strong=VIEWS.strong,
     evaluation=VIEWS.evaluation,
 )
-ENTRIES = {name: algorithms.get(name) for name in algorithms.names()}
+ENTRIES = {name: catalog.get(name) for name in catalog.names()}
 NAMES = [name for name, entry in ENTRIES.items() if not entry.cls.knows_propensity]
 if (
     DEVICE == "cpu"

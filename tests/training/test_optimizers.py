@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import algorithms, training
-from puarena.algorithms.core.optimizer import Optimizer, of
+from puarena import catalog, training
+from puarena.algorithms import Optimizer, find_optimizer
 from puarena.errors import UserError
 from puarena.networks.mlp import MLP
 from puarena.testing import contract
@@ -142,11 +142,11 @@ def test_schedules():
 
 def test_a_declaration_by_phase_or_network():
     a, b = Optimizer("adam", 1e-3), Optimizer("sgd", 1e-1)
-    assert of(a, "f", "main") == a
-    assert of({"warm-up": a, "main": b}, "f", "main") == b
-    assert of({"d": a}, "d", "main") == a
-    assert of({"d": a}, "f", "main") is None
-    assert of(None, "f", "main") is None
+    assert find_optimizer(a, "f", "main") == a
+    assert find_optimizer({"warm-up": a, "main": b}, "f", "main") == b
+    assert find_optimizer({"d": a}, "d", "main") == a
+    assert find_optimizer({"d": a}, "f", "main") is None
+    assert find_optimizer(None, "f", "main") is None
 
 
 def test_the_protocol_is_the_default_and_sgd_for_all():
@@ -178,7 +178,7 @@ def test_pan_trains_with_its_authors_adam_on_both_networks():
 
 def test_a_method_without_a_declaration_keeps_the_protocols():
     x, rows = some("lbe")
-    assert algorithms.get("lbe").cls.authors_optimizer is None
+    assert catalog.get("lbe").cls.authors_optimizer is None
     a = training.train(rows, CONFIG, x)
     b = training.train(rows, replace(CONFIG, optimizer="protocol"), x)
     assert all(
@@ -249,13 +249,13 @@ def test_a_row_does_not_depend_on_its_company(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in algorithms.names("puarena") if algorithms.get(n).cls.authors_optimizer]
+    "name", [n for n in catalog.names("puarena") if catalog.get(n).cls.authors_optimizer]
 )
 def test_what_authors_declare_trains(name):
     x, rows = some(name, 1)
     curves = training.train(rows, CONFIG, x)
     assert np.isfinite(curves.values["test_auc"]).all()
-    declared = algorithms.get(name).cls.authors_optimizer
+    declared = catalog.get(name).cls.authors_optimizer
     parts = [declared] if isinstance(declared, Optimizer) else list(declared.values())
     assert all(part.source for part in parts)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from puarena import algorithms, speed
+from puarena import catalog, speed
 from puarena.cli import app
 from puarena.errors import UserError
 
@@ -44,7 +44,7 @@ def test_the_command(tmp_path):
 
 def test_what_is_measured_by_default():
     """All but the frame that is handed true propensities, which made-up data do not have."""
-    forms = [n for n in algorithms.names("puarena") if not algorithms.get(n).calibrated]
+    forms = [n for n in catalog.names("puarena") if not catalog.get(n).calibrated]
     assert set(forms) - set(speed.default_algorithms()) == {"sar-oracle"}
 
 

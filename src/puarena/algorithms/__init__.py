@@ -1,30 +1,40 @@
-"""Algorithms: one file each, reading like its paper. They know the logits they are handed and nothing else.
+"""Algorithms: one file each, written like its paper. They only know the logits they receive.
 
-Shapes everywhere: ``[runs, batch]`` logits, ``[runs]`` losses, hyperparameters and priors.
+Shapes are the same everywhere: ``[runs, batch]`` logits; ``[runs]`` losses, hyperparameters and
+priors. ``Algorithm`` documents what an algorithm declares and overrides.
 """
 
-from puarena.without_torch import torch_or_names
-
-with torch_or_names():
-    from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Now, Phase, Setup, Update, col
-    from puarena.algorithms.core.entry import Entry
-    from puarena.algorithms.core.hyper import Choice, LogUniform
-    from puarena.algorithms.core.losses import logistic
-    from puarena.algorithms.core.registry import get, names
+from puarena.algorithms._base import (
+    Algorithm,
+    Batch,
+    Choice,
+    Hyper,
+    LogUniform,
+    Passes,
+    Phase,
+    Setup,
+    Update,
+)
+from puarena.algorithms._configurations import DEFAULT_LR, Configuration, draw_configuration
+from puarena.algorithms._losses import col, logistic
+from puarena.algorithms._optimizer import Optimizer, find_optimizer, format_optimizer
 
 __all__ = [
+    "DEFAULT_LR",
     "Algorithm",
     "Batch",
     "Choice",
-    "Entry",
+    "Configuration",
     "Hyper",
     "LogUniform",
-    "Now",
+    "Optimizer",
+    "Passes",
     "Phase",
     "Setup",
     "Update",
     "col",
-    "get",
+    "draw_configuration",
+    "find_optimizer",
+    "format_optimizer",
     "logistic",
-    "names",
 ]

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from puarena.algorithms.core.base import Algorithm, Hyper
-from puarena.algorithms.core.counting import log_count_law, nearest_count
-from puarena.algorithms.core.losses import col, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Hyper
+from puarena.algorithms._counting import log_count_law, nearest_count
+from puarena.algorithms._losses import col, logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 class CountLoss(Algorithm):
@@ -48,7 +48,7 @@ class CountLoss(Algorithm):
     def prepare(self) -> None:
         """Write both forms as ``least - sum_k goal(k) log Q(k)``; in double precision, ``0 log 0 = 0``."""
         n = self.setup.batch_u
-        share = self.unlabeled_prior_of_runs(exact=True).double().clamp(0, 1)
+        share = self.get_unlabeled_prior(exact=True).double().clamp(0, 1)
         k = torch.arange(n + 1, dtype=torch.float64, device=share.device)
         ways = torch.lgamma(k.new_tensor(n + 1)) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
         binomial = (ways + torch.xlogy(k, col(share)) + torch.xlogy(n - k, 1 - col(share))).exp()

@@ -6,9 +6,9 @@ Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU lear
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, col
-from puarena.algorithms.core.losses import count, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase
+from puarena.algorithms._losses import col, count, logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 class CVIR(Algorithm):
@@ -38,7 +38,7 @@ class CVIR(Algorithm):
 
     def prepare(self) -> None:
         """Count the points to drop and create their flags."""
-        self.state("n_dropped", count(self.unlabeled_prior_of_runs(exact=True), self.setup.n_u))
+        self.state("n_dropped", count(self.get_unlabeled_prior(exact=True), self.setup.n_u))
         self.state("keep", self.prior.new_ones(self.setup.runs, self.setup.n_u))
 
     @staticmethod

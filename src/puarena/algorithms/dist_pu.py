@@ -9,9 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.core.losses import cross_entropy, entropy, mixup, pick
-from puarena.algorithms.core.optimizer import Declared, Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import col, cross_entropy, entropy, mixup, pick
+from puarena.algorithms._optimizer import Declared, Optimizer
+from puarena.random import Draws
 
 
 def clamped(f: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ ICML 2024.
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Hyper
-from puarena.algorithms.core.counting import posterior_given_count
-from puarena.algorithms.core.losses import count, cross_entropy, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Hyper
+from puarena.algorithms._counting import posterior_given_count
+from puarena.algorithms._losses import count, cross_entropy, logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 class GLWS(Algorithm):
@@ -48,7 +48,7 @@ class GLWS(Algorithm):
     def prepare(self) -> None:
         """Count the positives of a batch."""
         self.state(
-            "m", count(self.unlabeled_prior_of_runs(exact=True).clamp(0, 1), self.setup.batch_u)
+            "m", count(self.get_unlabeled_prior(exact=True).clamp(0, 1), self.setup.batch_u)
         )
 
     def posterior(self, f_u: Tensor) -> Tensor:

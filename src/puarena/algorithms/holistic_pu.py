@@ -9,13 +9,19 @@ from math import cos, pi
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.averages import ema_, frozen_copy
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
-from puarena.algorithms.core.breaks import break_of_trends, trend_terms
-from puarena.algorithms.core.losses import col, cross_entropy, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import (
+    break_of_trends,
+    col,
+    cross_entropy,
+    ema_,
+    frozen_copy,
+    logistic,
+    trend_terms,
+)
+from puarena.algorithms._optimizer import Optimizer
 
-DECAY = 0.999  # of the teacher, every step of phase 1
+TEACHER_DECAY = 0.999  # of the teacher, every step of phase 1
 EXPONENT = 0.8  # of the pseudo labels' ramp
 
 
@@ -103,7 +109,7 @@ class HolisticPU(Algorithm):
     def after_step(self, batch: Batch) -> None:
         """Move the teacher."""
         if self.phase.extra:
-            ema_(self.teacher, self.a, DECAY)
+            ema_(self.teacher, self.a, TEACHER_DECAY)
             self.steps_done += 1
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:

@@ -6,8 +6,8 @@ Su, Chen, Xu: Positive-unlabeled learning from imbalanced data. IJCAI 2021.
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, col
-from puarena.algorithms.core.losses import ascent_step, logistic, with_value
+from puarena.algorithms._base import Algorithm, Batch, Hyper
+from puarena.algorithms._losses import ascent_step, col, logistic, replace_value
 
 
 class ImbPU(Algorithm):
@@ -42,8 +42,8 @@ class ImbPU(Algorithm):
 
     def prepare(self) -> None:
         """Turn the named options into flags."""
-        self.state("ascends", self.chosen("form", "ga"))
-        self.state("bounded", self.chosen("surrogate_loss", "sigmoid"))
+        self.state("ascends", self.has_option("form", "ga"))
+        self.state("bounded", self.has_option("surrogate_loss", "sigmoid"))
 
     def point_loss(self, f: Tensor, label: int) -> Tensor:
         """Return the loss of logits for a label, logistic or sigmoid as the run says."""
@@ -68,4 +68,4 @@ class ImbPU(Algorithm):
     def loss(self, batch: Batch) -> Tensor:
         """Step on the surrogate, report the risk."""
         parts = self.risk_parts(*batch.split(self.f(batch.x)))
-        return with_value(self.surrogate(*parts), self.clamped(*parts))
+        return replace_value(self.surrogate(*parts), self.clamped(*parts))

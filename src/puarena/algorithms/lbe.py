@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from puarena.algorithms.core.base import Algorithm, Batch, Passes, Phase, Update
-from puarena.algorithms.core.losses import cross_entropy, logistic
+from puarena.algorithms._base import Algorithm, Batch, Passes, Phase, Update
+from puarena.algorithms._losses import cross_entropy, logistic
 
 
 class LBE(Algorithm):

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Hyper
-from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Hyper
+from puarena.algorithms._losses import logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 class NonNegativeRisk(Algorithm):

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Hyper
-from puarena.algorithms.core.losses import ascent_step, with_value
+from puarena.algorithms._base import Batch, Hyper
+from puarena.algorithms._losses import ascent_step, replace_value
 from puarena.algorithms.nnpu import NNPU, NonNegativeRisk
 
 
@@ -23,7 +23,7 @@ class AscentStep(NonNegativeRisk):
 
     def ascent(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Step on the surrogate, report the clamped risk."""
-        return with_value(self.surrogate(f_p, f_u), self.objective(f_p, f_u))
+        return replace_value(self.surrogate(f_p, f_u), self.objective(f_p, f_u))
 
 
 class NNPUGA(AscentStep, NNPU):

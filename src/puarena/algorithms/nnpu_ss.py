@@ -6,8 +6,8 @@ two scenarios. Fundamenta Informaticae 191, 2024 (arXiv:2312.02095).
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper
-from puarena.algorithms.core.losses import ascent_step, logistic, with_value
+from puarena.algorithms._base import Algorithm, Batch, Hyper
+from puarena.algorithms._losses import ascent_step, logistic, replace_value
 
 
 class NNPUSS(Algorithm):
@@ -45,4 +45,4 @@ class NNPUSS(Algorithm):
         """Step as Algorithm 1 of nnPU does, report the clamped risk."""
         positive, negative = self.risk_parts(*batch.split(self.f(batch.x)))
         step = ascent_step(positive, negative, self.beta, self.gamma)
-        return with_value(step, positive + negative.clamp_min(-self.beta))
+        return replace_value(step, positive + negative.clamp_min(-self.beta))

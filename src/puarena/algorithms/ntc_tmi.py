@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.special import digamma
 
-from puarena.algorithms.core.base import Algorithm, Passes, col
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Algorithm, Passes
+from puarena.algorithms._losses import col, logistic
 
 NEIGHBORS = 3
 CANDIDATES = 100
@@ -30,7 +30,7 @@ class NTC(Algorithm):
         "Teisseyre, Martens, Bekker, Davis: Learning from biased positive-unlabeled data via threshold calibration, "
         "AISTATS 2025"
     )
-    needs_prior, rough = False, True
+    needs_prior, only_ranks = False, True
     differs = "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, Update
-from puarena.algorithms.core.losses import col, cross_entropy, entropy, mixup, pick
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import col, cross_entropy, entropy, mixup, pick
+from puarena.random import Draws
 
 EARLY = 5  # epochs with random partners for everyone
 POOL = 96  # positives nearest the decision boundary

@@ -5,8 +5,8 @@ Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled 
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Hyper
-from puarena.algorithms.core.losses import col
+from puarena.algorithms._base import Hyper
+from puarena.algorithms._losses import col
 from puarena.algorithms.p3mix import P3Mix
 
 

@@ -6,8 +6,8 @@ Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled 
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.averages import ema_, frozen_copy
-from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase
+from puarena.algorithms._base import Batch, Hyper, Passes, Phase
+from puarena.algorithms._losses import ema_, frozen_copy
 from puarena.algorithms.p3mix import CLIP, P3Mix
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Phase, Setup, Update, col
-from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Phase, Setup, Update
+from puarena.algorithms._losses import col, logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 def log_shifted(f: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Algorithm, Batch
+from puarena.algorithms._losses import logistic
 
 
 class PNOracle(Algorithm):

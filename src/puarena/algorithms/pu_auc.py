@@ -6,8 +6,8 @@ Sakai, Niu, Sugiyama: Semi-supervised AUC optimization based on positive-unlabel
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Hyper
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Hyper
+from puarena.algorithms._losses import logistic
 from puarena.algorithms.pusb import MarginalQuantile
 
 
@@ -43,8 +43,8 @@ class PUAUC(MarginalQuantile):
     def prepare(self) -> None:
         """Turn the named options into flags and weights."""
         super().prepare()
-        self.state("bounded", self.chosen("surrogate_loss", "sigmoid"))
-        self.state("q", torch.where(self.chosen("correction", "none"), 0.0, self.shifted_prior))
+        self.state("bounded", self.has_option("surrogate_loss", "sigmoid"))
+        self.state("q", torch.where(self.has_option("correction", "none"), 0.0, self.shifted_prior))
 
     def pair_losses(self, f_p: Tensor, other: Tensor) -> Tensor:
         """Return ``l(f - f')`` of every positive with every member of ``other``, ``[runs, n_p, n]``."""

@@ -6,10 +6,9 @@ Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negativ
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.core.hyper import Choice
-from puarena.algorithms.core.losses import along, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import col, expand_like, logistic
+from puarena.algorithms._optimizer import Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 
@@ -96,7 +95,7 @@ class PUbN(AscentStep):
         self.least.copy_(torch.where(better, error, self.least))
         for i, now in enumerate(self._first_network()):
             kept = getattr(self, f"kept_{i}")
-            kept.copy_(torch.where(along(better, now), now, kept))
+            kept.copy_(torch.where(expand_like(better, now), now, kept))
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """After every epoch of the first stage: look at its network."""

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import logistic
 
 
 class PUe(Algorithm):

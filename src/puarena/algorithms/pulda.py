@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update
-from puarena.algorithms.core.hyper import Choice
-from puarena.algorithms.core.losses import cross_entropy, mixup, pick
-from puarena.algorithms.core.optimizer import Declared, Optimizer
+from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import cross_entropy, mixup, pick
+from puarena.algorithms._optimizer import Declared, Optimizer
 from puarena.algorithms.dist_pu import DistPU, clamped
 
 

@@ -6,9 +6,9 @@ Kato, Teshima, Honda: Learning from positive and unlabeled data with a selection
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, Passes, col
-from puarena.algorithms.core.losses import count
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Passes
+from puarena.algorithms._losses import col, count
+from puarena.algorithms._optimizer import Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 

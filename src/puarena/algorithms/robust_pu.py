@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from puarena.algorithms.core.base import Batch, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.core.hyper import Choice
-from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimizer import Declared, Optimizer
+from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import col, logistic
+from puarena.algorithms._optimizer import Declared, Optimizer
 from puarena.algorithms.nnpu_ga import AscentStep
 
 

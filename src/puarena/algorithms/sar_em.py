@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Passes, Phase, Update
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Batch, Passes, Phase, Update
+from puarena.algorithms._losses import logistic
 from puarena.algorithms.lbe import LBE
 
 LEAST = 0.01  # propensities are kept above this

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm, Batch, col
-from puarena.algorithms.core.losses import logistic
+from puarena.algorithms._base import Algorithm, Batch
+from puarena.algorithms._losses import col, logistic
 from puarena.algorithms.sar_em import LEAST, weighted_parts
 
 

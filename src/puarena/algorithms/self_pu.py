@@ -10,10 +10,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from puarena.algorithms.core.averages import ema_, frozen_copy, move_
-from puarena.algorithms.core.base import Algorithm, Batch, Hyper, Passes, Phase, Update, col
-from puarena.algorithms.core.losses import ascent_step, cross_entropy
-from puarena.algorithms.core.optimizer import Declared, Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Update
+from puarena.algorithms._losses import ascent_step, col, cross_entropy, ema_, frozen_copy, move_
+from puarena.algorithms._optimizer import Declared, Optimizer
 
 EPOCHS = 200  # the authors' epochs: what they schedule by epochs happens here after the same share of all steps
 MARKS = (10, 20, 30, 40)  # after these each student selects clean points
@@ -83,7 +82,7 @@ class SelfPU(Algorithm):
 
     def flags(self) -> None:
         """Turn the named option into flags."""
-        self.state("hard", self.chosen("clean_label", "hard"))
+        self.state("hard", self.has_option("clean_label", "hard"))
 
     # -- the parts of a student's loss, from logits f or scores s = sigmoid(f) ---------------------------------------
 

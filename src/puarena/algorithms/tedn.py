@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.base import Batch, Passes, Phase, Update
-from puarena.algorithms.core.losses import count, logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Batch, Passes, Phase, Update
+from puarena.algorithms._losses import count, logistic
+from puarena.algorithms._optimizer import Optimizer
 from puarena.algorithms.cvir import CVIR
 
 DELTA, GAMMA = 0.1, 0.01  # failure probability and slack of the confidence bound

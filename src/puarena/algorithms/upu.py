@@ -5,9 +5,9 @@ du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unl
 
 from torch import Tensor
 
-from puarena.algorithms.core.base import Algorithm
-from puarena.algorithms.core.losses import logistic
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm
+from puarena.algorithms._losses import logistic
+from puarena.algorithms._optimizer import Optimizer
 
 
 class UPU(Algorithm):

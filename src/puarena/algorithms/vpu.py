@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from puarena.algorithms.core.base import Algorithm, Batch, Draws, Hyper, Passes, Phase, col
-from puarena.algorithms.core.losses import mixup, pick
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase
+from puarena.algorithms._losses import col, mixup, pick
+from puarena.algorithms._optimizer import Optimizer
+from puarena.random import Draws
 
 
 def log_mean(log_values: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import algorithms
+from puarena import catalog
 from puarena.errors import UserError
 from puarena.estimators import probability, training
 from puarena.estimators.learners import PUTable
@@ -38,7 +38,7 @@ class NetworkFit(BaseEstimator):
     def _registered(self, name: str | None = None) -> str:
         """Return the registered name to train, calibrated if so asked."""
         try:
-            entry = algorithms.get(name or self.algorithm)
+            entry = catalog.get(name or self.algorithm)
         except UserError as error:
             raise ValueError(str(error)) from None
         if entry.supervised and not entry.knows_propensity:
@@ -135,7 +135,7 @@ class NetworkFit(BaseEstimator):
 
     def _lr(self, name: str) -> float:
         """The learning rate: as given, or the algorithm's own."""
-        return float(algorithms.get(name).cls.lr if self.lr is None else self.lr)
+        return float(catalog.get(name).cls.lr if self.lr is None else self.lr)
 
     def _train_folds(
         self, table: PUTable, fold: npt.NDArray[np.int64], name: str, **other: Any

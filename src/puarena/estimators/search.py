@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import algorithms, catalog, networks
-from puarena.algorithms.core import configurations
+from puarena import catalog, networks
+from puarena.algorithms import draw_configuration
 from puarena.errors import suggest
 from puarena.estimators.choosing import AUTO, ENSEMBLE
 from puarena.estimators.estimator import PUClassifier
@@ -186,7 +186,7 @@ class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _configurations(self, base: PUClassifier, name: str, seed: int) -> list[dict[str, Any]]:
         """Draw the configurations of one algorithm: ``lr``, ``batch_size``, ``momentum`` and ``hyper``."""
-        declared = algorithms.get(base._registered(name)).hypers
+        declared = catalog.get(base._registered(name)).hypers
         known = {*OPTIMIZER, *declared}
         for key in self.space or {}:
             if key not in known:
@@ -201,7 +201,7 @@ class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         drawn = [first]
         for at in range(1, self.n_iter):
             if self.space is None:
-                config = configurations.draw(at, seed, networks.kind_of(base.network), declared)
+                config = draw_configuration(at, seed, networks.kind_of(base.network), declared)
                 values = {
                     "lr": config.lr * min(max(PROTOCOL / base.steps, 1.0), 10.0),
                     "batch_size": config.batch_size,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from puarena import algorithms, metrics, networks
+from puarena import algorithms, catalog, metrics, networks
 from puarena.algorithms import Setup
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.training import Fleet, FleetConfig, Row
@@ -97,7 +97,7 @@ class Model:
     def built(self) -> algorithms.Algorithm:
         """The algorithm with its trained parameters, in double precision on the CPU."""
         if self._built is None:
-            entry = algorithms.get(self.algorithm)
+            entry = catalog.get(self.algorithm)
             s = self.sizes
 
             def per_run(value: float) -> torch.Tensor:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena import catalog, datasets, networks, plugins
-from puarena.algorithms.core import configurations
+from puarena.algorithms import draw_configuration
 from puarena.algorithms.core.entry import Entry
 from puarena.datasets import Views
 from puarena.datasets.dataset import DatasetInfo
@@ -324,7 +324,7 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
     for split, config, source in product(range(spec.splits), range(configs), sources):
         trial = split if spec.draws == "per-split" else 0
         default_batch = PROFILES[spec.profile].default_batch
-        drawn = configurations.draw(config, trial, kind, entry.hypers, default_batch)
+        drawn = draw_configuration(config, trial, kind, entry.hypers, default_batch)
         # The seed does not depend on the steps or records: looking closer changes no training.
         seed = int(digest([spec.seed, problem.identity(), algorithm, split, config]), 16) >> 1
         yield RunSpec(

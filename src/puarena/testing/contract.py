@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puarena import algorithms, metrics, training
+from puarena import catalog, metrics, training
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.training import Curves, Fleet, FleetConfig, Row
 from puarena.training.capture import StepWatch
@@ -72,7 +72,7 @@ def _rows(
     """Return features and runs that differ in seed and learning rate; a calibrated form is calibrated in both ways."""
     x, data, hidden = toy_problem(prior, **problem)
     kinds = (
-        ("weighted", "batch-union") if algorithms.get(name).cls.forms_mix else ("batch-union",) * 2
+        ("weighted", "batch-union") if catalog.get(name).cls.forms_mix else ("batch-union",) * 2
     )
     return x, [
         Row(name, data, hidden, 11 + i, lr, calibration=kinds[i % 2]) for i, lr in enumerate(lrs)
@@ -81,7 +81,7 @@ def _rows(
 
 def _clean(name: str, config: FleetConfig) -> Curves:
     """The curves of the small fleet that several promises are held against."""
-    cls: Any = algorithms.get(name).cls  # another plugin may come under the same name
+    cls: Any = catalog.get(name).cls  # another plugin may come under the same name
     return _trained(name, cls, config)
 
 
@@ -115,7 +115,7 @@ def _finite(curves: Curves, case: str) -> None:
 
 def learns(name: str, config: FleetConfig = CONFIG) -> None:
     """It learns a separable problem better than chance at priors 0.3, 0.5 and 0.7."""
-    entry = algorithms.get(name)
+    entry = catalog.get(name)
     long = any(
         phase.share for phase in entry.cls.phases
     )  # who warms up for a part of the steps needs more of them
@@ -135,7 +135,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     with training.own_stream(some.device):
         for _ in some.segments():
             shortfall = _shortfall(
-                some.log.curves(), len(lrs), ranking=entry.baseline or entry.cls.rough
+                some.log.curves(), len(lrs), ranking=entry.baseline or entry.cls.only_ranks
             )
             if shortfall is None:  # the rest of the training would show nothing more
                 return
@@ -204,7 +204,7 @@ def isolates_ruin(name: str, config: FleetConfig = CONFIG) -> None:
     clean = _clean(name, config)
     ruined = Fleet(rows, config, x)
     with torch.no_grad():
-        for network in algorithms.get(name).cls.networks:
+        for network in catalog.get(name).cls.networks:
             for parameter in getattr(ruined.algorithm, network).parameters():
                 parameter[1].fill_(float("nan"))
     curves = ruined.train()
@@ -233,7 +233,7 @@ def takes_any_batch_size(name: str, config: FleetConfig = CONFIG) -> None:
 
 def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     """Other hidden labels, drawn by lot, change nothing but what is measured with them; only a baseline may see them."""
-    entry = algorithms.get(name)
+    entry = catalog.get(name)
     if entry.supervised and entry.baseline:
         return
     if entry.supervised:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puarena import algorithms
+from puarena import catalog
 from puarena.errors import UserError
 from puarena.testing.contract import toy_problem
 from puarena.training import Fleet, FleetConfig, Row
@@ -27,7 +27,7 @@ _passed: set[type] = set()
 def check_quickly(names: Iterable[str]) -> None:
     """Train three runs of each for three steps and one of them alone; each class once in a process."""
     for name in names:
-        entry = algorithms.get(name)
+        entry = catalog.get(name)
         if entry.cls not in _passed:
             try:
                 _check(name)

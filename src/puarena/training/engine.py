@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puarena import algorithms, networks
-from puarena.algorithms import Algorithm, Phase, Setup
-from puarena.algorithms.core import optimizer
-from puarena.errors import unknown_name
+from puarena import catalog, networks
+from puarena.algorithms import Algorithm, Optimizer, Phase, Setup, find_optimizer
+from puarena.errors import UserError, unknown_name
 from puarena.random import Draws
 from puarena.training import checkpoint, optim
 from puarena.training.batches import Cycle
@@ -68,7 +67,12 @@ class Fleet:
     ) -> None:
         """``features`` are what a row's indices point into; ``evaluation`` has them as evaluation sees them, if that
         differs by more than a view."""
-        entries = [algorithms.get(row.algorithm) for row in rows]
+        entries = [catalog.get(row.algorithm) for row in rows]
+        for entry in entries:
+            if entry.fits:
+                raise UserError(
+                    f"'{entry.name}' is fitted at once and cannot be trained by steps", "not-supported"
+                )
         if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
             raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
         cls = entries[0].cls
@@ -162,10 +166,10 @@ class Fleet:
         drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
         return view(stored, {name: values.squeeze(0) for name, values in drawn.items()})
 
-    def _declared(self, phase: Phase) -> dict[str, optimizer.Optimizer | None]:
+    def _declared(self, phase: Phase) -> dict[str, Optimizer | None]:
         """Return what trains each network in a phase; None is the protocol's SGD."""
         declared = self.algorithm.authors_optimizer if self.config.optimizer == "authors" else None
-        return {name: optimizer.of(declared, name, phase.name) for name in self.algorithm.networks}
+        return {name: find_optimizer(declared, name, phase.name) for name in self.algorithm.networks}
 
     def _optimizers(self) -> dict[str, optim.RunOptimizer]:
         lr, momentum = (

@@ -8,8 +8,7 @@ from math import log
 import torch
 from torch import Tensor
 
-from puarena.algorithms.core.configurations import DEFAULT_LR
-from puarena.algorithms.core.optimizer import Optimizer
+from puarena.algorithms import DEFAULT_LR, Optimizer
 from puarena.networks import RunNetwork, kernels
 
 CHOICES = (

@@ -6,12 +6,13 @@ into fixed tensors, and the step reads them at a cursor, which on a GPU lives on
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from puarena.algorithms import Algorithm, Batch, Now, Phase
+from puarena.algorithms import Algorithm, Batch, Phase
 from puarena.random import Draws
 from puarena.training.capture import MANY, Replay
 from puarena.training.passes import taken
@@ -22,6 +23,33 @@ if TYPE_CHECKING:
 
 LONGEST = 400  # steps of a block
 ENTRIES = 1 << 20  # and the batch positions it may hold
+
+
+class StepValues(Mapping[str, Tensor]):
+    """What a step needs besides its inputs, read at the cursor of a block computed ahead.
+
+    The block is ``{name: [steps, …]}``. Each value is read when it is first used, so that an
+    algorithm only pays for what it uses. A cursor on the device can be captured; a plain integer is
+    faster without capture.
+    """
+
+    def __init__(self, block: Mapping[str, Tensor], cursor: Tensor | int, kind: str = "") -> None:
+        self.block, self.cursor, self.kind = block, cursor, kind
+        self.read: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self.read:
+            values, at = self.block[self.kind + name], self.cursor
+            self.read[name] = (
+                values[at] if isinstance(at, int) else values.index_select(0, at).squeeze(0)
+            )
+        return self.read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name[len(self.kind) :] for name in self.block if name.startswith(self.kind))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Stepper:
@@ -132,19 +160,19 @@ class Stepper:
     def _take(self) -> Batch:
         """Gather the batch at the cursor."""
         fleet = self.fleet
-        now = Now(self.block, self.cursor)
+        now = StepValues(self.block, self.cursor)
         plain = taken(fleet.features, now["index"])
         seen = {
-            kind: view(plain, Now(self.block, self.cursor, f"{kind}:"))
+            kind: view(plain, StepValues(self.block, self.cursor, f"{kind}:"))
             for kind, view in fleet.views.items()
         }
         weak = seen["weak"] if "weak" in seen else plain.to(fleet.dtype)
         return Batch(
             x=weak,
             n_p=fleet.algorithm.setup.batch_p,
-            position=Now(self.block, self.cursor, "i:"),
-            draw=Now(self.block, self.cursor, "draw:"),
-            at=Now(self.block, self.cursor, "at:"),
+            position=StepValues(self.block, self.cursor, "i:"),
+            draw=StepValues(self.block, self.cursor, "draw:"),
+            at=StepValues(self.block, self.cursor, "at:"),
             strong=seen.get("strong", weak) if fleet.algorithm.strong_view else None,
             label_u=now["label_u"] if "label_u" in self.block else None,
             propensity_p=now["propensity_p"] if "propensity_p" in self.block else None,

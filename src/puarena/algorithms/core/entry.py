@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from puarena.algorithms.core.base import Algorithm
-from puarena.algorithms.core.hyper import Hyper
-from puarena.algorithms.core.optimizer import in_words
+from puarena.algorithms import Algorithm, Hyper, format_optimizer
 
 CALIBRATED, VARIANT = (
     "-c",
@@ -139,7 +137,7 @@ class AlgorithmEntry(Entry):
     @property
     def authors_optimizer(self) -> str:  # type: ignore[override]
         """What its authors trained it with, in words; empty where that is not known."""
-        return in_words(self.cls.authors_optimizer)
+        return format_optimizer(self.cls.authors_optimizer)
 
     @property
     def shares_fleet_with(self) -> object:

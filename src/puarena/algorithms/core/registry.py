@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from puarena.algorithms.core.base import Algorithm
+from puarena.algorithms import Algorithm
 from puarena.algorithms.core.entry import AlgorithmEntry, entries_of
 from puarena.errors import UserError, unknown_name
 from puarena.paper import place
@@ -48,7 +48,9 @@ def _built_in(package_name: str, origin: str) -> dict[str, AlgorithmEntry]:
     files = [file.name for file in pkgutil.iter_modules(package.__path__) if not file.ispkg]
     with torch_or_names():
         modules = [importlib.import_module(f"{package_name}.{name}") for name in files]
-    return _by_name((cls for module in modules for cls in classes_in(module)), origin)
+    found = [cls for module in modules for cls in classes_in(module)]
+    released = origin == "released"
+    return _by_name([cls for cls in found if bool(cls.variant) == released], origin)
 
 
 @lru_cache(maxsize=1)
@@ -61,7 +63,7 @@ def entries() -> dict[str, AlgorithmEntry]:
     own = _built_in("puarena.algorithms", "puarena")
     return {
         **own,
-        **_built_in("puarena.algorithms.released", "released"),
+        **_built_in("puarena.algorithms", "released"),
         **_installed(),
         **_plugins,
     }
