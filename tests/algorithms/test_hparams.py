@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goldens import cases, close
-from puarena.algorithms import Choice, Hyper, LogUniform
-from puarena.algorithms import draw_configuration
+from puarena.algorithms import Choice, Hyper, LogUniform, draw_configuration
 from puarena.networks.mlp import MLP
 from puarena.networks.resnet import ResNet
 

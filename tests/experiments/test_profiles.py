@@ -35,7 +35,9 @@ def test_every_algorithm_of_the_paper_has_a_released_variant():
 
 def test_default_code_knows_nothing_of_the_released_variants():
     folder = Path(algorithms.__file__).parent
-    for file in folder.glob("*.py"):
+    files = [file for file in folder.glob("[a-z]*.py") if file.name != "released.py"]
+    assert len(files) > 20
+    for file in files:
         assert "released" not in file.read_text(), file.name
 
 
