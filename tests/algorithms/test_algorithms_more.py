@@ -308,9 +308,7 @@ def test_pu_auc_ranks_and_cuts_at_the_quantile(setting):
 
 
 def test_pu_auc_takes_a_single_positive():
-    algorithm = catalog.get("pu-auc").cls(
-        setup(n_p=1, hyper={"surrogate_loss": ["logistic"] * 3})
-    )
+    algorithm = catalog.get("pu-auc").cls(setup(n_p=1, hyper={"surrogate_loss": ["logistic"] * 3}))
     algorithm.prepare()
     assert torch.isfinite(
         algorithm.objective(torch.randn(3, 1).double(), torch.randn(3, 9).double())

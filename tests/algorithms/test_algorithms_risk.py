@@ -327,9 +327,7 @@ def mixed_rows(name, data, hidden):
         replace(row, data=replace(data, prior=prior, setting=setting), lr=lr)
         for row, (prior, setting, lr) in zip(some(name, data, hidden, 4), branches, strict=True)
     ]
-    searched = {
-        n: h.search.values for n, h in catalog.get(name).cls.hypers().items() if h.search
-    }
+    searched = {n: h.search.values for n, h in catalog.get(name).cls.hypers().items() if h.search}
     return [
         replace(row, hyper={n: v[k % len(v)] for n, v in searched.items()})
         for k, row in enumerate(rows)

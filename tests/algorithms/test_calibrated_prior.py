@@ -39,9 +39,7 @@ def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
 
 def test_the_papers_calibrated_rows_stay_six():
     rows = [
-        n
-        for n in catalog.names("puarena")
-        if catalog.get(n).calibrated and catalog.get(n).in_paper
+        n for n in catalog.names("puarena") if catalog.get(n).calibrated and catalog.get(n).in_paper
     ]
     assert rows == ["upu-c", "nnpu-c", "nnpu-ga-c", "pusb-c", "vpu-c", "dist-pu-c"]
     assert all(catalog.get(n).calibration_is == "mean" for n in rows)

@@ -54,9 +54,7 @@ def test_scikit_learn_checks(clf, monkeypatch):
     assert sum(r["status"] == "passed" for r in results) > 50
 
 
-NAMES = [
-    n for n in catalog.names("puarena") if "@" not in n and not catalog.get(n).supervised
-]
+NAMES = [n for n in catalog.names("puarena") if "@" not in n and not catalog.get(n).supervised]
 STEPS = int(
     os.environ.get("PUARENA_CHECK_STEPS", "0")
 )  # 2000, the default, takes a minute and a half for each

@@ -47,9 +47,7 @@ class GLWS(Algorithm):
 
     def prepare(self) -> None:
         """Count the positives of a batch."""
-        self.state(
-            "m", count(self.get_unlabeled_prior(exact=True).clamp(0, 1), self.setup.batch_u)
-        )
+        self.state("m", count(self.get_unlabeled_prior(exact=True).clamp(0, 1), self.setup.batch_u))
 
     def posterior(self, f_u: Tensor) -> Tensor:
         """E-step: return ``q``, without gradient."""

@@ -71,9 +71,7 @@ def _rows(
 ) -> tuple[np.ndarray, list[Row]]:
     """Return features and runs that differ in seed and learning rate; a calibrated form is calibrated in both ways."""
     x, data, hidden = toy_problem(prior, **problem)
-    kinds = (
-        ("weighted", "batch-union") if catalog.get(name).cls.forms_mix else ("batch-union",) * 2
-    )
+    kinds = ("weighted", "batch-union") if catalog.get(name).cls.forms_mix else ("batch-union",) * 2
     return x, [
         Row(name, data, hidden, 11 + i, lr, calibration=kinds[i % 2]) for i, lr in enumerate(lrs)
     ]

@@ -71,7 +71,8 @@ class Fleet:
         for entry in entries:
             if entry.fits:
                 raise UserError(
-                    f"'{entry.name}' is fitted at once and cannot be trained by steps", "not-supported"
+                    f"'{entry.name}' is fitted at once and cannot be trained by steps",
+                    "not-supported",
                 )
         if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
             raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
@@ -169,7 +170,9 @@ class Fleet:
     def _declared(self, phase: Phase) -> dict[str, Optimizer | None]:
         """Return what trains each network in a phase; None is the protocol's SGD."""
         declared = self.algorithm.authors_optimizer if self.config.optimizer == "authors" else None
-        return {name: find_optimizer(declared, name, phase.name) for name in self.algorithm.networks}
+        return {
+            name: find_optimizer(declared, name, phase.name) for name in self.algorithm.networks
+        }
 
     def _optimizers(self) -> dict[str, optim.RunOptimizer]:
         lr, momentum = (
