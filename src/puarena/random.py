@@ -1,9 +1,10 @@
 """Counter-based random numbers with a leading run axis.
 
-A number is a function of (the run's seed, a named stream, a counter) and of nothing else: not of the device, not of
-the runs that travel in the same fleet, not of what was drawn before. So a run makes the same choices alone and in a
-fleet, on a CPU and on a GPU, and there is no generator state to save when a run is interrupted.
-The mixing function is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+A number is a function of (the run's seed, a named stream, a counter) and of nothing else: not of
+the device, not of the runs that travel in the same fleet, not of what was drawn before. So a run
+makes the same choices alone and in a fleet, on a CPU and on a GPU, and there is no generator state
+to save when a run is interrupted. The mixing function is SplitMix64 (Steele, Lea, Flood: Fast
+splittable pseudorandom number generators, OOPSLA 2014).
 
 Shapes: seeds are ``int64 [runs]``; draws are ``[runs, *shape]``.
 """
@@ -42,7 +43,9 @@ def stream_id(name: str) -> int:
 
 
 def bits(seeds: Tensor, stream: str, shape: tuple[int, ...], start: int = 0) -> Tensor:
-    """Return ``int64 [runs, *shape]`` random words: counters ``start, start + 1, …`` of a stream, for every run."""
+    """Return ``int64 [runs, *shape]`` random words: counters ``start, start + 1, …`` of a stream,
+    for every run.
+    """
     counter = torch.arange(1, prod(shape) + 1, device=seeds.device, dtype=torch.int64) + start
     key = _mix(_mix(seeds + _GOLDEN) ^ stream_id(stream))
     return _mix(key.unsqueeze(-1) + counter * _GOLDEN).view(len(seeds), *shape)
@@ -75,7 +78,8 @@ def integers(
 def permutation(seeds: Tensor, stream: str, n: int, count: int = 1, start: int = 0) -> Tensor:
     """Return ``int64 [runs, count, n]``: uniformly random permutations of ``0 … n - 1``.
 
-    Random words with the position in their low bits are sorted: one sort, no ties, the same on every device.
+    Random words with the position in their low bits are sorted: one sort, no ties, the same on
+    every device.
     """
     width = max(1, (n - 1).bit_length())
     words = bits(seeds, stream, (count, n), start * n) >> width << width | torch.arange(
@@ -113,7 +117,8 @@ def symmetric_beta(
 
 
 class Draws:
-    """Random draws for a block of steps ``start … start + count - 1``; every result is ``[count, runs, …]``.
+    """Random draws for a block of steps ``start … start + count - 1``; every result is ``[count,
+    runs, …]``.
 
     A step's draws depend on the run's seed, the stream's name and the step's number alone.
     """

@@ -137,7 +137,7 @@ def _fleet_rate(
     stack = training.Fleet([_renamed(row, name) for row in rows], config, x)
     began = first = 0.0
     done = 0
-    with training.own_stream(stack.device):
+    with training.use_own_stream(stack.device):
         for step, _ in stack.segments():
             if device == "cuda":
                 torch.cuda.synchronize()
@@ -205,7 +205,7 @@ def measure_images(
             evaluation=views.evaluation,
         )
         stack = training.Fleet([_renamed(row, "nnpu") for row in rows], config, x)
-        with training.own_stream(stack.device):
+        with training.use_own_stream(stack.device):
             marks, evaluations = [], []
             for _ in stack.segments():
                 marks.append(_now(device))

@@ -226,7 +226,7 @@ def test_partners_of_p3mix():
 def test_p3mix_begins_with_five_epochs_of_random_partners():
     x, data, hidden = small()
     f = Fleet(rows("p3mix-c", 2, data, hidden), SHORT, x)
-    early, main = training.engine.timetable(f.algorithm, SHORT)
+    early, main = training.engine.schedule_phases(f.algorithm, SHORT)
     assert (early.phase.name, early.steps) == ("early", EARLY * f.algorithm.setup.epoch)
     assert main.steps == SHORT.steps - early.steps
 

@@ -210,7 +210,7 @@ def test_self_pu_gate_is_per_run():
 def test_self_pu_teachers_are_the_students_first_and_their_mean_later():
     some, _ = small("self-pu", steps=80)
     algorithm, students = some.algorithm, []
-    for stretch in training.timetable(algorithm, some.config):
+    for stretch in training.schedule_phases(algorithm, some.config):
         algorithm.phase = stretch.phase
         algorithm.on_phase(stretch.phase, some.passes)
         stepper = Stepper(some, stretch.phase, stretch.start, stretch.steps)

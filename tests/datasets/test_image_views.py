@@ -466,7 +466,7 @@ def test_a_view_can_be_captured(name):
     view, x = VIEWS[name], _pictures(2, 3, 3, 20, 20)
     with StepWatch() as watch:
         view(x, _drawn(view, 3))
-    assert watch.offences == []
+    assert watch.offenses == []
     u = _drawn(view, 3)
     _forget()
     with _FromHost() as host:

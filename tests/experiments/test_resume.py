@@ -30,8 +30,8 @@ from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.results import Folder, open_results
 from puarena.training import Fleet, FleetConfig, State, StateError
-from puarena.training.best import Best
 from puarena.training.checkpoint import made_by
+from puarena.training.engine import Best
 from puarena.utils import files
 from stand_still import command, plugged, until
 from toys import rows, toy
@@ -54,7 +54,7 @@ SPEC = Spec(
 def interrupted(some: list, config: FleetConfig, x: np.ndarray, at: int) -> State:
     """The state of a fleet at the record of step ``at``."""
     f = Fleet(some, config, x)
-    with training.own_stream(f.device):
+    with training.use_own_stream(f.device):
         for step, _ in f.segments():
             if step == at:
                 return f.state()

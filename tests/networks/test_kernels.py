@@ -30,7 +30,7 @@ def test_where_they_are():
     assert [str(path.relative_to(SOURCE)) for path in FILES] == [
         "networks/kernels/mlp.py",
         "networks/kernels/resnet.py",
-        "training/sgd_kernel.py",
+        "networks/kernels/sgd.py",
     ]
 
 

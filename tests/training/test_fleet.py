@@ -15,7 +15,7 @@ from puarena.catalog import get, names
 from puarena.networks import mlp
 from puarena.networks.mlp import MLP, split
 from puarena.training import Fleet, FleetConfig
-from puarena.training.batches import Cycle
+from puarena.training.engine import Cycle
 from puarena.training.optim import RunSGD
 from puarena.training.steps import Stepper
 from toys import rows, toy

@@ -218,7 +218,7 @@ def test_teachers_follow_parameters_and_statistics(name):
 def test_an_interrupted_fleet_goes_on_as_if_nothing_had_happened(name):
     x, rows = pictures()
     whole = Fleet(of(name, rows), CONFIG, x)
-    with training.own_stream(whole.device):
+    with training.use_own_stream(whole.device):
         states = [whole.state() for _ in whole.segments()]
     for state in (states[0], states[2]):
         resumed = Fleet(of(name, rows), CONFIG, x)

@@ -15,7 +15,7 @@ from puarena import algorithms, catalog, metrics, networks
 from puarena.algorithms import Setup
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.training import Fleet, FleetConfig, Row
-from puarena.training.passes import evaluation_mode
+from puarena.training.evaluate import evaluation_mode
 
 CHUNK = 4096  # rows predicted at once
 CURVE = {"loss": "loss", **{c.column: name for name, c in metrics.CRITERIA.items() if not c.oracle}}

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 class RunNetwork(nn.Module):
     """A stack of independent networks, one per seed: ``[runs, batch, …] -> [runs, batch]`` logits.
 
-    Parameters are ``[runs, …]``, and so are buffers. A subclass that can be named in a spec declares its ``name`` and
-    ``images``, defines ``heads`` or ``forward``, and is built from the seeds of its runs and the shape of one example.
-    A network that does not need images must take them too: it flattens its inputs (``x.flatten(2)``).
+    Parameters are ``[runs, …]``, and so are buffers. A subclass that can be named in a spec
+    declares its ``name`` and ``images``, defines ``heads`` or ``forward``, and is built from the
+    seeds of its runs and the shape of one example. A network that does not need images must take
+    them too: it flattens its inputs (``x.flatten(2)``).
     """
 
     name: ClassVar[str] = ""
@@ -35,7 +36,9 @@ class RunNetwork(nn.Module):
     probe: ClassVar[Mapping[str, tuple[int, int]]] = {"cpu": (1, 8), "cuda": (8, 64)}
     """Runs and batch size, at most, with which a step on images is timed."""
 
-    width: int = 512  # the largest number of activations of one example in a layer: bounds how many go through at once
+    # The largest number of activations of one example in a layer: bounds how many go through at
+    # once
+    width: int = 512
 
     def __init__(
         self,
@@ -57,5 +60,7 @@ class RunNetwork(nn.Module):
         return z[..., 1] - z[..., 0]
 
     def decays(self) -> list[Tensor]:
-        """Return where weight decay acts, one mask per parameter: on matrices, not on biases and normalization."""
+        """Return where weight decay acts, one mask per parameter: on matrices, not on biases and
+        normalization.
+        """
         return [torch.full_like(p[:1], float(p.dim() > 2)) for p in self.parameters()]

@@ -1,4 +1,6 @@
-"""The protocol's multilayer perceptron: one hidden layer of 500 ReLU units, two outputs, ``f = z1 - z0``."""
+"""The protocol's multilayer perceptron: one hidden layer of 500 ReLU units, two outputs, ``f = z1 -
+z0``.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,21 @@ from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 TILE = 1 << 19  # hidden units that one batched product makes on the CPU: two megabytes in float32
-ROWS = 512  # examples of a run that are evaluated at a time, so that their hidden units stay in a core's cache
+# Examples of a run that are evaluated at a time, so that their hidden units stay in a core's cache
+ROWS = 512
 
 
 class _Logit(torch.autograd.Function):
     """``f = relu(x W1 + b1) (w2[1] - w2[0]) + b2[1] - b2[0]`` with its gradient written out.
 
-    Only the difference of the two output columns matters for the logit, so the second layer is a weighted sum and its
-    columns get opposite gradients. The hidden units' gradient is ``g`` times the readout where they are active, so the
-    first layer's is one product of the scaled inputs with the pattern of active units, ``([x g, g]^T active) readout``.
+    Only the difference of the two output columns matters for the logit, so the second layer is a
+    weighted sum and its columns get opposite gradients. The hidden units' gradient is ``g`` times
+    the readout where they are active, so the first layer's is one product of the scaled inputs with
+    the pattern of active units, ``([x g, g]^T active) readout``.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, theta: Tensor, views: Views) -> Tensor:
+    def forward(ctx: Any, x: Tensor, theta: Tensor, views: LayerViews) -> Tensor:
         ctx.views = views
         if kernels.available(theta):
             from puarena.networks.kernels.mlp import finish_forward
@@ -57,7 +61,7 @@ class _Logit(torch.autograd.Function):
         return None, out, None  # inputs are data
 
 
-class Views:
+class LayerViews:
     """The parts of ``theta``, together and of every run, cut once: updates are in place."""
 
     def __init__(self, theta: Tensor, features: int, units: int) -> None:
@@ -84,8 +88,8 @@ class Views:
 def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The hidden units of one run, ``[n, units]``, in evaluation.
 
-    Of many examples oneDNN makes them about twice as fast where MKL leaves a processor's widest instructions aside; its
-    call costs too much for a training batch.
+    Of many examples oneDNN makes them about twice as fast where MKL leaves a processor's widest
+    instructions aside; its call costs too much for a training batch.
     """
     if (
         2 * len(x) >= ROWS
@@ -98,7 +102,7 @@ def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addmm(bias, x, weight).relu_()
 
 
-def evaluated(x: Tensor, views: Views) -> Tensor:
+def evaluated(x: Tensor, views: LayerViews) -> Tensor:
     """The logits without anything kept, run by run in parts."""
     f = x.new_empty(x.shape[:2])
     for into, inputs, readout, first in zip(f, x, views.readout(), views.first_layers, strict=True):
@@ -107,8 +111,10 @@ def evaluated(x: Tensor, views: Views) -> Tensor:
     return f.add_(views.offset().unsqueeze(1))
 
 
-def plain_forward(x: Tensor, views: Views, hidden: list[Tensor]) -> Tensor:
-    """Return the logits, and append the hidden units to ``hidden``: of one run, or of several that fit in a tile."""
+def plain_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
+    """Return the logits, and append the hidden units to ``hidden``: of one run, or of several that
+    fit in a tile.
+    """
     readout = views.readout()
     if len(x) == 1:
         weight, bias = views.first_layers[0]
@@ -121,7 +127,7 @@ def plain_forward(x: Tensor, views: Views, hidden: list[Tensor]) -> Tensor:
     return f.add_(views.offset().unsqueeze(1))
 
 
-def plain_backward(x: Tensor, views: Views, hidden: list[Tensor], g: Tensor) -> Tensor:
+def plain_backward(x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor) -> Tensor:
     """Return the gradient of all parameters; ``hidden`` is what ``plain_forward`` made."""
     if len(x) == 1:
         return _alone_backward(x[0], views.readout()[0], hidden[0], g[0]).unsqueeze(0)
@@ -158,7 +164,9 @@ def tiles(runs: int, n: int, units: int) -> list[slice]:
 
 
 def split(theta: Tensor, features: int, hidden: int) -> Parts:
-    """Return views of the rows of ``theta``: ``[features, hidden]``, ``[1, hidden]``, ``[2, hidden]``, ``[1, 2]``."""
+    """Return views of the rows of ``theta``: ``[features, hidden]``, ``[1, hidden]``, ``[2,
+    hidden]``, ``[1, 2]``.
+    """
     runs, a, b = len(theta), features * hidden, (features + 1) * hidden
     return (
         theta[:, :a].view(runs, features, hidden),
@@ -171,8 +179,9 @@ def split(theta: Tensor, features: int, hidden: int) -> Parts:
 class MLP(RunNetwork):
     """A stack of independent perceptrons: ``[runs, batch, features] -> [runs, batch]`` logits.
 
-    All weights of a run lie in one row of ``weight``, so that an update is a few operations on one tensor.
-    Weights and biases start uniform in ``±1/sqrt(fan_in)`` like PyTorch's linear layer, each run from its own seed.
+    All weights of a run lie in one row of ``weight``, so that an update is a few operations on one
+    tensor. Weights and biases start uniform in ``±1/sqrt(fan_in)`` like PyTorch's linear layer,
+    each run from its own seed.
     """
 
     name = "mlp"
@@ -201,13 +210,13 @@ class MLP(RunNetwork):
         ):
             part.mul_(fan_in**-0.5)
         self.weight = nn.Parameter(theta.to(dtype))
-        self._views: Views | None = None
+        self._views: LayerViews | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_views": None}  # a copy cuts its own
 
     def parts(self) -> Parts:
-        """Return views of the first layer's weights and biases and the second's, as ``split`` says."""
+        """Return views of both layers' weights and biases, as ``split`` does."""
         return split(self.weight, self.features, self.hidden)
 
     def decays(self) -> list[Tensor]:
@@ -228,7 +237,7 @@ class MLP(RunNetwork):
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""
         x = x.flatten(2)
         if self._views is None or not self._views.of(self.weight):
-            self._views = Views(self.weight, self.features, self.hidden)
+            self._views = LayerViews(self.weight, self.features, self.hidden)
         if torch.is_grad_enabled() or kernels.available(self.weight):
             return _Logit.apply(x, self.weight, self._views)
         return evaluated(x, self._views)

@@ -1,15 +1,18 @@
-"""Residual networks, one per run: ResNet-32 (the published code's) and ResNet-34 (the paper's text).
+"""Residual networks, one per run: ResNet-32 (the published code's) and ResNet-34 (the paper's
+text).
 
-ResNet-32 is the small one for CIFAR: a 3x3 convolution to 16 channels, three stages of five basic blocks with 16, 32
-and 64 channels, average pooling over 8x8. ResNet-34 has a 3x3 stem of 64 channels and stages of 3, 4, 6 and 3 blocks
-with 64 to 512 channels, averaged over the whole map; its stem has stride 1 on images of up to 32 pixels and stride 2
-on larger ones, so that a 64x64 image costs what a 32x32 one does (the ImageNet stem would leave 2x2 maps). In both,
-the first block of every later stage has stride 2 and a 1x1 convolution with batch normalization as its shortcut.
+ResNet-32 is the small one for CIFAR: a 3x3 convolution to 16 channels, three stages of five basic
+blocks with 16, 32 and 64 channels, average pooling over 8x8. ResNet-34 has a 3x3 stem of 64
+channels and stages of 3, 4, 6 and 3 blocks with 64 to 512 channels, averaged over the whole map;
+its stem has stride 1 on images of up to 32 pixels and stride 2 on larger ones, so that a 64x64
+image costs what a 32x32 one does (the ImageNet stem would leave 2x2 maps). In both, the first block
+of every later stage has stride 2 and a 1x1 convolution with batch normalization as its shortcut.
 
 He, Zhang, Ren, Sun: Deep residual learning for image recognition. CVPR 2016.
 
-Batch normalization of a run sees all examples of a pass together and nothing of another run. In training mode it uses
-the batch's statistics and moves the running ones, with or without a gradient, as PyTorch's does.
+Batch normalization of a run sees all examples of a pass together and nothing of another run. In
+training mode it uses the batch's statistics and moves the running ones, with or without a gradient,
+as PyTorch's does.
 """
 
 from __future__ import annotations
@@ -29,11 +32,12 @@ from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit, lay_out
 
 
 class ResNet(RunNetwork):
-    """A stack of independent residual networks: ``[runs, batch, channels, side, side] -> [runs, batch]`` logits.
+    """A stack of independent residual networks: ``[runs, batch, channels, side, side] -> [runs,
+    batch]`` logits.
 
-    All parameters of a run lie in one row of ``weight``. On a GPU with Triton all runs go through the same kernels
-    (``kernels``); elsewhere row after row. ``precision`` "bf16" computes and keeps activations in bfloat16;
-    parameters, statistics and gradients of parameters stay in ``dtype``.
+    All parameters of a run lie in one row of ``weight``. On a GPU with Triton all runs go through
+    the same kernels (``kernels``); elsewhere row after row. ``precision`` "bf16" computes and keeps
+    activations in bfloat16; parameters, statistics and gradients of parameters stay in ``dtype``.
     """
 
     family = "resnet"
@@ -62,7 +66,7 @@ class ResNet(RunNetwork):
         super().__init__(seeds, shape, stream, dtype, precision)
         if len(shape) != 3 or shape[1] != shape[2]:
             raise UserError(
-                f"a residual network needs square images, and the inputs have the shape {shape}; use mlp"
+                f"a residual network needs square images, but inputs have shape {shape}; use mlp"
             )
         stem_stride = 2 if self.large is not None and shape[1] > self.large else 1
         self.layout = lay_out(shape[1], shape[0], self.stages, self.pool, stem_stride)
@@ -76,7 +80,9 @@ class ResNet(RunNetwork):
             self.register_buffer(name, start)
 
     def _initial(self, seeds: Tensor, stream: str, dtype: torch.dtype) -> Tensor:
-        """Convolutions normal with variance ``2 / (k k c_out)``, scales 1, shifts 0, the linear layer as PyTorch's."""
+        """Convolutions normal with variance ``2 / (k k c_out)``, scales 1, shifts 0, the linear
+        layer as PyTorch's.
+        """
         layout = self.layout
         theta = torch.zeros(len(seeds), sum(layout.sizes), dtype=dtype, device=seeds.device)
         parts = theta.split(layout.sizes, 1)
@@ -114,7 +120,9 @@ class ResNet(RunNetwork):
         return torch.baddbmm(parts[-2].unsqueeze(1), self._pooled(last), linear.transpose(1, 2))
 
     def _pooled(self, last: Tensor) -> Tensor:
-        """Average squares of the last map (``[runs, n, side, side, channels]``): ``[runs, n, features]``."""
+        """Average squares of the last map (``[runs, n, side, side, channels]``): ``[runs, n,
+        features]``.
+        """
         runs, n, side, _, channels = last.shape
         square = self.layout.pool
         cut = last[:, :, : side // square * square, : side // square * square]
@@ -122,7 +130,9 @@ class ResNet(RunNetwork):
         return squares.to(self.weight.dtype).mean((3, 5)).reshape(runs, n, -1)
 
     def _row(self, x: Tensor, run: int, parts: list[Tensor]) -> Tensor:
-        """Return the last map of one run, ``[n, side, side, channels]``, with PyTorch's own operations."""
+        """Return the last map of one run, ``[n, side, side, channels]``, with PyTorch's own
+        operations.
+        """
         units = len(self.layout.units)
 
         def apply(unit: Unit, x: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Block:
-    """``relu(second(relu(first(x))) + shortcut(x))``; without a shortcut unit it is ``x`` itself."""
+    """``relu(second(relu(first(x))) + shortcut(x))``; the default shortcut is ``x``."""
 
     first: Unit
     second: Unit
@@ -61,7 +61,9 @@ class Layout:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of parameters: every unit's weights, scales, shifts, then the linear layer and the padding."""
+        """Numbers of parameters: every unit's weights, scales, shifts, then the linear layer and
+        the padding.
+        """
         channels = [unit.c_out for unit in self.units]
         used = [unit.weights for unit in self.units] + channels + channels + [2 * self.features, 2]
         return [*used, -sum(used) % ALIGN]
@@ -70,7 +72,9 @@ class Layout:
 def lay_out(
     side: int, c_in: int, stages: tuple[tuple[int, int], ...], pool: int | None, stem_stride: int
 ) -> Layout:
-    """Lay out a network: ``stages`` are (blocks, channels); ``pool`` None averages the whole last map."""
+    """Lay out a network: ``stages`` are (blocks, channels); ``pool`` None averages the whole last
+    map.
+    """
     units: list[Unit] = []
 
     def unit(c_in: int, c_out: int, kernel: int, stride: int) -> Unit:

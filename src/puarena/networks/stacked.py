@@ -14,11 +14,13 @@ from puarena.random import stream_id
 
 
 class Stacked(RunNetwork):
-    """One copy of ``make(features)`` per seed; the module takes ``[batch, features]`` and gives one or two outputs.
+    """One copy of ``make(features)`` per seed; the module takes ``[batch, features]`` and gives one
+    or two outputs.
 
-    With one output it is the logit; with two, the logit is the second minus the first. The module must not keep
-    buffers (batch normalization) nor draw random numbers (dropout): rows could mix, or a run would not repeat itself.
-    A subclass that has a ``name`` defines ``make`` as a static method.
+    With one output it is the logit; with two, the logit is the second minus the first. The module
+    must not keep buffers (batch normalization) nor draw random numbers (dropout): rows could mix,
+    or a run would not repeat itself. A subclass that has a ``name`` defines ``make`` as a static
+    method.
     """
 
     images = False
@@ -38,7 +40,7 @@ class Stacked(RunNetwork):
         first = copies[0]
         if not isinstance(first, nn.Module) or not list(first.parameters()):
             raise ValueError(
-                f"network must build a torch module with parameters, and gave a {type(first).__name__}"
+                f"network must build a torch module with parameters, not a {type(first).__name__}"
             )
         if list(first.buffers()) or any(
             isinstance(m, nn.modules.dropout._DropoutNd) for m in first.modules()
@@ -68,7 +70,9 @@ class Stacked(RunNetwork):
 
 
 def _seeded(make: Callable[[int], nn.Module], features: int, seed: int, stream: str) -> nn.Module:
-    """Build one module with torch's global generator set from the run's seed, and set back afterwards."""
+    """Build one module with torch's global generator set from the run's seed, and set back
+    afterwards.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed((seed ^ stream_id(stream)) % 2**63)
         return make(features)

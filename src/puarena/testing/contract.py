@@ -130,7 +130,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
         ]
     some = Fleet(rows, config, np.concatenate(features))
     shortfall = None
-    with training.own_stream(some.device):
+    with training.use_own_stream(some.device):
         for _ in some.segments():
             shortfall = _shortfall(
                 some.log.curves(), len(lrs), ranking=entry.baseline or entry.cls.only_ranks
@@ -261,7 +261,7 @@ def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
     """A step never reads a value back: no ``.item()``, no ``if`` on a tensor, no boolean-mask indexing."""
     x, rows = _rows(name)
     some = Fleet(rows, config, x)
-    for stretch in training.timetable(some.algorithm, config):
+    for stretch in training.schedule_phases(some.algorithm, config):
         some.algorithm.phase = stretch.phase
         some.algorithm.on_phase(stretch.phase, some.passes)
         some.algorithm.on_epoch(stretch.phase, 0, some.passes)
@@ -269,8 +269,8 @@ def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
         stepper.fill(0, 2)
         with StepWatch() as watch:
             stepper.step()
-        if watch.offences:
-            what = ", ".join(sorted(set(watch.offences)))
+        if watch.offenses:
+            what = ", ".join(sorted(set(watch.offenses)))
             raise ContractError(
                 f"a step of phase '{stretch.phase.name}' looks at tensor values: {what}"
             )
@@ -313,7 +313,7 @@ def resumes(name: str, config: FleetConfig = CONFIG) -> None:
     x, rows = _rows(name, (3e-3, 3e-2))
     some = Fleet(rows, config, x)
     states: dict[str, list[training.State]] = {}
-    with training.own_stream(some.device):
+    with training.use_own_stream(some.device):
         for _ in some.segments():
             states.setdefault(some.algorithm.phase.name, []).append(some.state())
     whole = some.log.curves()

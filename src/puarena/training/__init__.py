@@ -1,9 +1,12 @@
-"""The training engine: a run is a row. Inputs ``[runs, batch, …]``, logits ``[runs, batch]``, losses ``[runs]``."""
+"""The training engine: a run is a row. Inputs ``[runs, batch, …]``, logits ``[runs, batch]``,
+losses ``[runs]``.
+"""
 
-from puarena.training.capture import own_stream
+from puarena.training.capture import use_own_stream
 from puarena.training.checkpoint import State, StateError
-from puarena.training.engine import Fleet, timetable, train
-from puarena.training.rows import Curves, FleetConfig, Row, shape_of
+from puarena.training.config import FleetConfig, Row, shape_of
+from puarena.training.engine import Fleet, schedule_phases, train
+from puarena.training.log import Curves
 
 __all__ = [
     "Curves",
@@ -12,8 +15,8 @@ __all__ = [
     "Row",
     "State",
     "StateError",
-    "own_stream",
+    "schedule_phases",
     "shape_of",
-    "timetable",
     "train",
+    "use_own_stream",
 ]

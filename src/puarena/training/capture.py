@@ -1,5 +1,6 @@
-"""Replaying steps: a step of these small networks is all launch overhead on a GPU, so it is captured once in a CUDA
-graph and replayed, several steps at a time."""
+"""Replaying steps: a step of these small networks is all launch overhead on a GPU, so it is
+captured once in a CUDA graph and replayed, several steps at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +14,22 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-MANY = 10  # steps in one replay of the long graph
-WARM_UP = 3  # steps before capture: libraries create their handles and workspaces
-IDLE = (
+STEPS_PER_GRAPH = 10  # steps in one replay of the long graph
+WARMUP_STEPS = 3  # steps before capture: libraries create their handles and workspaces
+MAX_IDLE_BYTES = (
     1 << 31
 )  # bytes kept for reuse from which they are given back before a capture, which cannot reuse them
 
 
-def give_back_idle_memory() -> None:
+def release_idle_memory() -> None:
     """Let go of memory that eager steps used: a captured graph has a pool of its own."""
-    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > IDLE:
+    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > MAX_IDLE_BYTES:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
 
 
 @contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
+def use_own_stream(device: torch.device) -> Iterator[None]:
     """On a GPU, work on a stream of one's own: the default one cannot be captured."""
     if device.type != "cuda":
         yield
@@ -55,18 +56,18 @@ class StepWatch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.offences: list[str] = []
+        self.offenses: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operation, kwargs = func.overloadpacket.__name__, kwargs or {}
         if operation in self.looks:
-            self.offences.append(
+            self.offenses.append(
                 {"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation)
             )
         elif operation in ("index", "index_put", "index_put_") and any(
             isinstance(i, Tensor) and i.dtype == torch.bool for i in (args[1] or ())
         ):
-            self.offences.append("boolean-mask indexing")
+            self.offenses.append("boolean-mask indexing")
         result = func(*args, **kwargs)
         if (
             operation in ("_to_copy", "copy_")
@@ -75,7 +76,7 @@ class StepWatch(TorchDispatchMode):
         ):
             source = args[1] if operation == "copy_" else args[0]
             if source.device != result.device and source.dim() > 0:
-                self.offences.append(f"a copy from {source.device.type} to {result.device.type}")
+                self.offenses.append(f"a copy from {source.device.type} to {result.device.type}")
         return result
 
 
@@ -83,7 +84,7 @@ class Replay:
     """Runs a step many times, captured where that is possible."""
 
     def __init__(
-        self, step: Callable[[], None], name: str, capture: bool, many: int = MANY
+        self, step: Callable[[], None], name: str, capture: bool, many: int = STEPS_PER_GRAPH
     ) -> None:
         self.step, self.name, self.capture = step, name, capture
         self.sizes = sorted({1, many})
@@ -91,7 +92,7 @@ class Replay:
 
     def __call__(self, count: int) -> None:
         """Do ``count`` steps."""
-        if self.capture and not self.graphs and count > WARM_UP:
+        if self.capture and not self.graphs and count > WARMUP_STEPS:
             count -= self._prepare()
         for size in sorted(self.graphs, reverse=True):
             for _ in range(count // size):
@@ -104,12 +105,12 @@ class Replay:
         """Warm up and capture; return how many steps were done on the way."""
         with StepWatch() as watch:
             self.step()
-        if watch.offences:
-            self._give_up(", ".join(sorted(set(watch.offences))))
+        if watch.offenses:
+            self._give_up(", ".join(sorted(set(watch.offenses))))
             return 1
-        for _ in range(WARM_UP - 1):
+        for _ in range(WARMUP_STEPS - 1):
             self.step()
-        give_back_idle_memory()
+        release_idle_memory()
         try:
             pool = torch.cuda.graph_pool_handle()
             for size in self.sizes:
@@ -120,7 +121,7 @@ class Replay:
         except RuntimeError as error:
             self.graphs = {}
             self._give_up(str(error).splitlines()[0])
-        return WARM_UP
+        return WARMUP_STEPS
 
     def _give_up(self, reason: str) -> None:
         self.capture = False
@@ -141,7 +142,9 @@ def _nothing() -> None:
 
 @contextmanager
 def captured(pool: Any = None) -> Iterator[torch.cuda.CUDAGraph]:
-    """Capture what is launched inside on the current stream; collecting an old graph meanwhile would break it."""
+    """Capture what is launched inside on the current stream; collecting an old graph meanwhile
+    would break it.
+    """
     collecting = gc.isenabled()
     gc.disable()
     graph = torch.cuda.CUDAGraph()
@@ -158,9 +161,11 @@ def captured(pool: Any = None) -> Iterator[torch.cuda.CUDAGraph]:
 
 
 class CapturedCall:
-    """A function of no arguments that returns tensors: captured at its third call, replayed from then on.
+    """A function of no arguments that returns tensors: captured at its third call, replayed from
+    then on.
 
-    The function must launch the same work every time; what it returns is overwritten by the next call.
+    The function must launch the same work every time; what it returns is overwritten by the next
+    call.
     """
 
     def __init__(self, function: Callable[[], dict[str, Tensor]], capture: bool) -> None:
@@ -174,7 +179,7 @@ class CapturedCall:
         if self.graph is None:
             if not self.capture or self.calls < 3:
                 return self.function()
-            give_back_idle_memory()
+            release_idle_memory()
             try:
                 with captured() as graph:
                     self.result = self.function()

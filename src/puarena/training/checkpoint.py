@@ -1,7 +1,8 @@
 """A fleet's state at a record, from which a new fleet goes on to the same curves.
 
-Random numbers are functions of the step (``puarena.random``), so there is no generator to keep. What an algorithm
-remembers must be parameters, registered state, or a network's evaluation mode: other attributes are not kept.
+Random numbers are functions of the step (``puarena.random``), so there is no generator to keep.
+What an algorithm remembers must be parameters, registered state, or a network's evaluation mode:
+other attributes are not kept.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def made_by(device: str) -> dict[str, str]:
 
 def take(fleet: Fleet) -> State:
     """Return a fleet's state; it must be at a record."""
-    tensors = {**_live(fleet), VALUES: torch.stack(fleet.log.blocks, 1)}
+    tensors = {**_live_tensors(fleet), VALUES: torch.stack(fleet.log.blocks, 1)}
     copies = {
         name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()
     }
@@ -63,9 +64,11 @@ def take(fleet: Fleet) -> State:
 
 @torch.no_grad()
 def put(fleet: Fleet, state: State) -> None:
-    """Bring a new fleet to a state; a state of other runs or another program is refused and changes nothing."""
+    """Bring a new fleet to a state; a state of other runs or another program is refused and changes
+    nothing.
+    """
     _check(fleet, state)
-    now = _live(fleet)
+    now = _live_tensors(fleet)
     for name, values in state.tensors.items():
         if name in now:
             now[name].copy_(values)
@@ -78,7 +81,7 @@ def put(fleet: Fleet, state: State) -> None:
     fleet.step = state.notes["step"]
 
 
-def _live(fleet: Fleet) -> dict[str, Tensor]:
+def _live_tensors(fleet: Fleet) -> dict[str, Tensor]:
     """Return the tensors that training changes, by name."""
     tensors = {ALGORITHM + name: tensor for name, tensor in fleet.algorithm.state_dict().items()}
     for network, optimizer in fleet.optimizers.items():
@@ -96,7 +99,7 @@ def _check(fleet: Fleet, state: State) -> None:
             raise StateError(f"its {key} is {state.notes[key]} and not {mine}")
     if state.notes["rows"] != digest(fleet):
         raise StateError("it belongs to other runs")
-    now = _live(fleet)
+    now = _live_tensors(fleet)
     late = {name for name in state.tensors if name.startswith(ALGORITHM)}
     if not set(now) | {VALUES} <= set(state.tensors) <= set(now) | {VALUES} | late:
         raise StateError("its tensors have other names")
@@ -109,7 +112,9 @@ def _check(fleet: Fleet, state: State) -> None:
 
 
 def digest(fleet: Fleet) -> str:
-    """Return a digest of what the numbers of a fleet depend on, beside the features and the program."""
+    """Return a digest of what the numbers of a fleet depend on, beside the features and the
+    program.
+    """
     content = hashlib.sha256()
     config = replace(fleet.config, capture=True, device=fleet.device.type)
     content.update(repr(config).encode())

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from puarena import catalog, networks
+from puarena import catalog, metrics, networks, random
 from puarena.algorithms import Algorithm, Optimizer, Phase, Setup, find_optimizer
 from puarena.errors import UserError, unknown_name
 from puarena.random import Draws
 from puarena.training import checkpoint, optim
-from puarena.training.batches import Cycle
-from puarena.training.best import Best
-from puarena.training.capture import CapturedCall, own_stream
-from puarena.training.evaluate import Held, record
-from puarena.training.log import Log
-from puarena.training.memory import keep_freed_memory
-from puarena.training.passes import Inputs, TrainingPasses
-from puarena.training.rows import Curves, FleetConfig, Row, shape_of
+from puarena.training.capture import CapturedCall, use_own_stream
+from puarena.training.config import FleetConfig, Row, shape_of
+from puarena.training.evaluate import HeldOut, Inputs, TrainingPasses, evaluate_runs
+from puarena.training.log import Curves, Log
 from puarena.training.steps import Stepper
 
 OnRecord = Callable[[int, int], None]  # the step of a record, and the number of all steps
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PhaseSpan:
     """A phase placed on the step axis: it begins after ``start`` steps and lasts ``steps``."""
 
     phase: Phase
@@ -36,9 +35,11 @@ class Stretch:
     steps: int
 
 
-def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
-    """Place an algorithm's phases one after the other: extra ones first, then those inside the protocol's steps."""
-    stretches, start, inside = [], 0, config.steps
+def schedule_phases(algorithm: Algorithm, config: FleetConfig) -> list[PhaseSpan]:
+    """Place an algorithm's phases one after the other: extra ones first, then those inside the
+    protocol's steps.
+    """
+    spans, start, inside = [], 0, config.steps
     for phase in algorithm.phases:
         if phase.extra:
             steps = config.warmup
@@ -50,9 +51,9 @@ def timetable(algorithm: Algorithm, config: FleetConfig) -> list[Stretch]:
                 steps = min(inside, round(phase.share * config.steps))
             inside -= steps
         if steps > 0:
-            stretches.append(Stretch(phase, start, steps))
+            spans.append(PhaseSpan(phase, start, steps))
             start += steps
-    return stretches
+    return spans
 
 
 class Fleet:
@@ -65,8 +66,9 @@ class Fleet:
         features: np.ndarray | Tensor,
         evaluation: np.ndarray | Tensor | None = None,
     ) -> None:
-        """``features`` are what a row's indices point into; ``evaluation`` has them as evaluation sees them, if that
-        differs by more than a view."""
+        """``features`` are what a row's indices point into; ``evaluation`` has them as evaluation
+        sees them, if that differs by more than a view.
+        """
         entries = [catalog.get(row.algorithm) for row in rows]
         for entry in entries:
             if entry.fits:
@@ -122,11 +124,11 @@ class Fleet:
         self.algorithm.to(self.device).train()
         if config.optimizer not in optim.CHOICES:
             raise unknown_name("optimizer", config.optimizer, optim.CHOICES)
-        self.declared = self._declared(cls.phases[0])
+        self.declared = self._declare_optimizers(cls.phases[0])
         self.optimizers = self._optimizers()
         self.cycle_p = Cycle(self.seeds, "p", n_p, batch_p)
         self.cycle_u = Cycle(self.seeds, "u", n_u, batch_u)
-        self.held = Held(
+        self.held = HeldOut(
             p_val=self._index("p_val"),
             u_val=self._index("u_val"),
             test=self._index("test"),
@@ -143,13 +145,13 @@ class Fleet:
             self.u_train,
             self.held.p_val,
             self.held.u_val,
-            self._partners,
+            self._gather_partners,
         )
         self.step = 0  # steps behind
         self.log = Log(len(rows), self.device)
         self.best = Best(self.algorithm, config.keep) if config.keep else None
         self.evaluate = CapturedCall(
-            lambda: record(self.algorithm, self.inputs, self.held, self.passes),
+            lambda: evaluate_runs(self.algorithm, self.inputs, self.held, self.passes),
             config.capture and self.device.type == "cuda",
         )
 
@@ -158,7 +160,7 @@ class Fleet:
         stored = torch.as_tensor(features).to(self.device)
         return stored if stored.dtype == torch.uint8 else stored.to(self.dtype)
 
-    def _partners(self, index: Tensor) -> Tensor:
+    def _gather_partners(self, index: Tensor) -> Tensor:
         """Return training inputs that a hook asks for, in the weak view as of now."""
         stored = self.features[index]
         if "weak" not in self.views:
@@ -167,7 +169,7 @@ class Fleet:
         drawn = view.draws(Draws(self.seeds, self.step, 1, self.dtype), "partners", index.shape[1])
         return view(stored, {name: values.squeeze(0) for name, values in drawn.items()})
 
-    def _declared(self, phase: Phase) -> dict[str, Optimizer | None]:
+    def _declare_optimizers(self, phase: Phase) -> dict[str, Optimizer | None]:
         """Return what trains each network in a phase; None is the protocol's SGD."""
         declared = self.algorithm.authors_optimizer if self.config.optimizer == "authors" else None
         return {
@@ -187,7 +189,7 @@ class Fleet:
 
     def _enter(self, phase: Phase) -> None:
         """Begin with new optimizers where a phase has its own."""
-        declared = self._declared(phase)
+        declared = self._declare_optimizers(phase)
         if declared != self.declared:
             self.declared = declared
             self.optimizers = self._optimizers()
@@ -214,7 +216,7 @@ class Fleet:
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""
-        with own_stream(self.device):
+        with use_own_stream(self.device):
             for step, total in self.segments():
                 if on_record is not None:
                     on_record(step, total)
@@ -225,43 +227,48 @@ class Fleet:
         return checkpoint.take(self)
 
     def restore(self, state: checkpoint.State) -> None:
-        """Go on from a state of the same runs, in a fleet that has not begun; another's is a ``StateError``."""
-        for stretch in timetable(self.algorithm, self.config):
-            if stretch.start < state.notes.get("step", 0):
-                self._enter(stretch.phase)
+        """Go on from a state of the same runs, in a fleet that has not begun; another's is a
+        ``StateError``.
+        """
+        for span in schedule_phases(self.algorithm, self.config):
+            if span.start < state.notes.get("step", 0):
+                self._enter(span.phase)
         checkpoint.put(self, state)
 
     def segments(self) -> Iterator[tuple[int, int]]:
         """Train from record to record; yield the step of each and the number of all steps.
 
-        After a record come the hooks that are due before the next step: there a restored fleet goes on.
+        After a record come the hooks that are due before the next step: there a restored fleet goes
+        on.
         """
-        stretches = timetable(self.algorithm, self.config)
-        total = stretches[-1].start + stretches[-1].steps
+        spans = schedule_phases(self.algorithm, self.config)
+        total = spans[-1].start + spans[-1].steps
         epoch = self.algorithm.setup.epoch
-        for stretch in stretches:
-            done = self.step - stretch.start
-            if done >= stretch.steps:  # behind a restored fleet
+        for span in spans:
+            done = self.step - span.start
+            if done >= span.steps:  # behind a restored fleet
                 continue
-            self.algorithm.phase = stretch.phase
+            self.algorithm.phase = span.phase
             if done == 0:
-                self._enter(stretch.phase)
-                self.algorithm.on_phase(stretch.phase, self.passes)
-            stepper = Stepper(self, stretch.phase, stretch.start, stretch.steps)
-            while done < stretch.steps:
+                self._enter(span.phase)
+                self.algorithm.on_phase(span.phase, self.passes)
+            stepper = Stepper(self, span.phase, span.start, span.steps)
+            while done < span.steps:
                 if done % epoch == 0:
-                    self.algorithm.on_epoch(stretch.phase, done // epoch, self.passes)
-                done += stepper.advance(done, self._until_pause(stretch, done))
-                self.step = stretch.start + done
+                    self.algorithm.on_epoch(span.phase, done // epoch, self.passes)
+                done += stepper.advance(done, self._until_pause(span, done))
+                self.step = span.start + done
                 if self.step % self.config.record_every == 0 or self.step == total:
-                    self._record(self.step, stretch.phase, stepper.last_loss)
+                    self._record(self.step, span.phase, stepper.last_loss)
                     yield self.step, total
             stepper.replay.close()
 
-    def _until_pause(self, stretch: Stretch, done: int) -> int:
-        """Return how many steps may follow before something else is due: an epoch's end, a record, the phase's end."""
+    def _until_pause(self, span: PhaseSpan, done: int) -> int:
+        """Return how many steps may follow before something else is due: an epoch's end, a record,
+        the phase's end.
+        """
         epoch, every = self.algorithm.setup.epoch, self.config.record_every
-        steps = min(stretch.steps - done, every - (stretch.start + done) % every)
+        steps = min(span.steps - done, every - (span.start + done) % every)
         watches_epochs = type(self.algorithm).on_epoch is not Algorithm.on_epoch
         return min(steps, epoch - done % epoch) if watches_epochs else steps
 
@@ -275,7 +282,9 @@ class Fleet:
 
 
 def _stacked_hyper(cls: type[Algorithm], rows: Sequence[Row]) -> dict[str, list]:
-    """Return ``{name: values of all rows}``, defaults filled in; an unknown name is left for it to refuse."""
+    """Return ``{name: values of all rows}``, defaults filled in; an unknown name is left for it to
+    refuse.
+    """
     declared = cls.hypers()
     names = dict.fromkeys([*declared, *(name for row in rows for name in row.hyper)])
     return {
@@ -291,5 +300,113 @@ def train(
     on_record: OnRecord | None = None,
     evaluation: np.ndarray | Tensor | None = None,
 ) -> Curves:
-    """Train a stack of runs and return their curves; ``on_record(step, total)`` is called after every record."""
+    """Train a stack of runs and return their curves; ``on_record(step, total)`` is called after
+    every record.
+    """
     return Fleet(rows, config, features, evaluation).train(on_record)
+
+
+class Cycle:
+    """Endless shuffled passes over ``0 … n - 1`` in batches of ``batch``, for every run from its
+    own seed.
+    """
+
+    def __init__(self, seeds: Tensor, name: str, n: int, batch: int) -> None:
+        self.seeds, self.name, self.n, self.batch = seeds, name, n, batch
+        self.per_pass = n // batch
+        self._pass = -1
+        self._order = torch.empty(0)
+
+    def _shuffled(self, first: int, last: int) -> Tensor:
+        """Return the batches of passes ``first … last``, ``[passes * per_pass, runs, batch]``; the
+        last is kept.
+        """
+        if first == last == self._pass:
+            return self._order
+        order = random.permutation(
+            self.seeds, f"order:{self.name}", self.n, last - first + 1, start=first
+        )
+        batches = (
+            order[..., : self.per_pass * self.batch]
+            .reshape(len(self.seeds), -1, self.batch)
+            .transpose(0, 1)
+        )
+        self._pass, self._order = last, batches[-self.per_pass :].clone()
+        return batches
+
+    def block(self, start: int, count: int) -> Tensor:
+        """Return the positions of steps ``start … start + count - 1``, ``int64 [count, runs,
+        batch]``.
+        """
+        first, last = start // self.per_pass, (start + count - 1) // self.per_pass
+        begin = start - first * self.per_pass
+        return self._shuffled(first, last)[begin : begin + count]
+
+
+class Best:
+    """Each row's networks at the record that a criterion liked best so far (the first of equals).
+
+    Records of a phase that is not selectable, and rows that are lost, do not count. What
+    ``Algorithm.outputs`` reads must be parameters or a network's buffers; teachers are networks.
+    """
+
+    def __init__(self, algorithm: Algorithm, criterion: str) -> None:
+        self.algorithm, self.criterion = algorithm, metrics.criterion(criterion)
+        like = algorithm.prior
+        self.value = torch.full_like(like, -self.criterion.sign * float("inf"), dtype=torch.float64)
+        self.step = torch.full_like(like, -1, dtype=torch.int64)
+        self.kept = {name: tensor.detach().clone() for name, tensor in self._now().items()}
+
+    def _now(self) -> dict[str, Tensor]:
+        """Return the parameters, and the buffers of networks (running statistics), ``[runs, …]``
+        each.
+        """
+        children = self.algorithm.named_children()
+        buffers = {
+            f"{child}.{name}": b
+            for child, network in children
+            for name, b in network.named_buffers()
+        }
+        return {**dict(self.algorithm.named_parameters()), **buffers}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that is kept, by name."""
+        kept = {f"kept.{name}": tensor for name, tensor in self.kept.items()}
+        return {"value": self.value, "step": self.step, **kept}
+
+    @torch.no_grad()
+    def offer(self, step: int, phase: Phase, value: Tensor, lost: Tensor) -> None:
+        """Keep the present state of the rows whose ``value`` (``[runs]``) is the best yet."""
+        if not phase.selectable:
+            return
+        sign = self.criterion.sign
+        better = (sign * value > sign * self.value) & ~lost
+        self.value = torch.where(better, value, self.value)
+        self.step = torch.where(better, torch.full_like(self.step, step), self.step)
+        for name, now in self._now().items():
+            rows = better.view(-1, *[1] * (now.dim() - 1))
+            self.kept[name].copy_(torch.where(rows, now, self.kept[name]))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put every row back to its best state."""
+        for name, now in self._now().items():
+            now.copy_(self.kept[name])
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP = 1 << 30
+
+
+@lru_cache(maxsize=1)
+def keep_freed_memory() -> bool:
+    """Raise glibc's thresholds so that freed temporaries are reused; return whether that was
+    possible.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _KEEP)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))

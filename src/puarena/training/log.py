@@ -1,9 +1,12 @@
-"""Records, kept on the device until the end: nothing in training waits for the host."""
+"""Records of a fleet. They stay on the device until the end, so that training never waits for the
+host.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,20 @@ import torch
 from torch import Tensor
 
 from puarena.algorithms import Phase
-from puarena.training.rows import Curves
 
-AHEAD = 4  # records the host may be ahead of the device
+MAX_PENDING_RECORDS = 4  # by which the host may be ahead of the device
+
+
+@dataclass
+class Curves:
+    """Records of all rows: ``values[column]`` is ``[records, runs]`` in float64."""
+
+    step: np.ndarray
+    phase: list[str]
+    selectable: np.ndarray
+    seconds: np.ndarray
+    values: dict[str, np.ndarray]
+    diverged: np.ndarray  # [runs]: step of the record that found the run not finite, or -1
 
 
 class Log:
@@ -39,7 +53,9 @@ class Log:
         return event
 
     def add(self, step: int, phase: Phase, values: dict[str, Tensor]) -> Tensor:
-        """Store a record of ``[runs]`` values, among them ``finite``; return which rows are lost (bool)."""
+        """Store a record of ``[runs]`` values, among them ``finite``; return which rows are lost
+        (bool).
+        """
         finite = values.pop("finite") == 1
         self.lost_at = torch.where(
             (self.lost_at < 0) & ~finite, torch.full_like(self.lost_at, step), self.lost_at
@@ -55,7 +71,7 @@ class Log:
         self.marks.append(mark)
         if isinstance(mark, torch.cuda.Event):
             self._queue.append(mark)
-            if len(self._queue) > AHEAD:
+            if len(self._queue) > MAX_PENDING_RECORDS:
                 self._queue.popleft().synchronize()
         return lost
 
@@ -72,9 +88,13 @@ class Log:
         )
 
     def seconds(self) -> list[float]:
-        """Return the time of every record since training began, interruptions left out; the device must be idle."""
+        """Return the time of every record since training began, interruptions left out; the device
+        must be idle.
+        """
         began = self.before[-1] if self.before else 0.0
-        return self.before + [began + _between(self.marks[0], mark) for mark in self.marks[1:]]
+        return self.before + [
+            began + _elapsed_seconds(self.marks[0], mark) for mark in self.marks[1:]
+        ]
 
     def notes(self) -> dict[str, Any]:
         """Return what is known on the host, as JSON can hold it; the device must be idle."""
@@ -87,7 +107,9 @@ class Log:
         }
 
     def restore(self, values: Tensor, notes: dict[str, Any]) -> None:
-        """Go on from records ``[columns, records, runs]`` and their notes; ``lost_at`` is restored apart."""
+        """Go on from records ``[columns, records, runs]`` and their notes; ``lost_at`` is restored
+        apart.
+        """
         self.blocks = list(values.unbind(1))
         self.names, self.step, self.phase = (
             list(notes["names"]),
@@ -98,7 +120,7 @@ class Log:
         self.marks = [self._mark()]
 
 
-def _between(a: float | torch.cuda.Event, b: float | torch.cuda.Event) -> float:
+def _elapsed_seconds(a: float | torch.cuda.Event, b: float | torch.cuda.Event) -> float:
     """Return the seconds from one mark to another."""
     if isinstance(a, torch.cuda.Event) and isinstance(b, torch.cuda.Event):
         return float(a.elapsed_time(b)) / 1000

@@ -1,4 +1,6 @@
-"""Optimizers on the run axis: every parameter is ``[runs, …]``, learning rate and momentum are ``[runs]``."""
+"""Optimizers on the run axis: every parameter is ``[runs, …]``, learning rate and momentum are
+``[runs]``.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def _like(per_run: Tensor, parameter: Tensor) -> Tensor:
 class RunOptimizer:
     """One learning rate per run, and rows that can be left alone.
 
-    Weight decay acts on everything, or where the network's ``decays()`` says: one mask per parameter.
+    Weight decay acts on everything, or where the network's ``decays()`` says: one mask per
+    parameter.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class RunOptimizer:
         self.buffers: list[Tensor] = []  # moments, in the shapes of the parameters
 
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
-        """Change the parameters and the buffers; ``rate`` is minus the learning rate, ``[runs]``."""
+        """Update parameters and buffers; ``rate`` is minus the learning rate, ``[runs]``."""
         raise NotImplementedError
 
     def decayed(self, grads: Sequence[Tensor]) -> list[Tensor]:
@@ -54,7 +57,9 @@ class RunOptimizer:
     def step(
         self, grads: Sequence[Tensor], factor: Tensor | None = None, active: Tensor | None = None
     ) -> None:
-        """Apply one update; ``factor`` scales the learning rate, rows where ``active`` is False stay as they are."""
+        """Apply one update; ``factor`` scales the learning rate, rows where ``active`` is False
+        stay as they are.
+        """
         rate = self.descent if factor is None else self.descent * factor
         kept = [] if active is None else [t.clone() for t in self.moving()]
         self.update(grads, rate)
@@ -75,7 +80,9 @@ class RunOptimizer:
 
     @torch.no_grad()
     def freeze(self, rows: Tensor) -> None:
-        """Stop the rows where the bool tensor ``rows`` is True: zero parameters, moments and learning rate."""
+        """Stop the rows where the bool tensor ``rows`` is True: zero parameters, moments and
+        learning rate.
+        """
         for tensor in (*self.parameters, *self.buffers):
             tensor.masked_fill_(_like(rows, tensor), 0.0)
         self.descent.masked_fill_(rows, 0.0)
@@ -109,7 +116,7 @@ class RunSGD(RunOptimizer):
                 and g.is_contiguous()
                 and kernels.installed()
             ):
-                from puarena.training.sgd_kernel import sgd_
+                from puarena.networks.kernels.sgd import sgd_
 
                 sgd_(p, g, buffer, rate, self.momentum)
                 continue
@@ -120,7 +127,8 @@ class RunSGD(RunOptimizer):
 
 
 class RunAdam(RunOptimizer):
-    """The update of ``torch.optim.Adam`` (also with ``amsgrad``), or with ``decoupled`` decay of ``AdamW``.
+    """The update of ``torch.optim.Adam`` (also with ``amsgrad``), or with ``decoupled`` decay of
+    ``AdamW``.
 
     Every run counts its own updates, on the device, so that a row left alone stays where it was.
     """
@@ -186,7 +194,8 @@ def build(
 ) -> RunOptimizer:
     """Return the optimizer declared, or the protocol's SGD with what the algorithm itself asks for.
 
-    A declared learning rate belongs to the protocol's default: a run at ``k`` times the default has ``k`` times it.
+    A declared learning rate belongs to the protocol's default: a run at ``k`` times the default has
+    ``k`` times it.
     """
     if declared is None:
         return RunSGD(network, lr, momentum, weight_decay, nesterov)

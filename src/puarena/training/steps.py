@@ -1,7 +1,8 @@
 """A block of steps.
 
-A step draws nothing on the host: indices, random draws and scheduled numbers of a block of steps are computed ahead
-into fixed tensors, and the step reads them at a cursor, which on a GPU lives on the device, so that it can be captured.
+A step draws nothing on the host: indices, random draws and scheduled numbers of a block of steps
+are computed ahead into fixed tensors, and the step reads them at a cursor, which on a GPU lives on
+the device, so that it can be captured.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from torch import Tensor
 
 from puarena.algorithms import Algorithm, Batch, Phase
 from puarena.random import Draws
-from puarena.training.capture import MANY, Replay
-from puarena.training.passes import taken
+from puarena.training.capture import STEPS_PER_GRAPH, Replay
+from puarena.training.evaluate import take_rows
 
 if TYPE_CHECKING:
     from puarena.training.engine import Fleet
 
 
-LONGEST = 400  # steps of a block
-ENTRIES = 1 << 20  # and the batch positions it may hold
+MAX_BLOCK_STEPS = 400  # steps of a block
+MAX_BLOCK_POSITIONS = 1 << 20  # and the batch positions it may hold
 
 
 class StepValues(Mapping[str, Tensor]):
@@ -62,15 +63,16 @@ class Stepper:
             0 if on_cpu else torch.zeros(1, dtype=torch.int64, device=fleet.device)
         )
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
-        # Rows never mix: each loss has its own gradient. A single one needs no weights; torch imports sympy for them.
+        # Rows never mix: each loss has its own gradient. A single one needs no weights; torch
+        # imports sympy for them.
         self.ones = torch.ones_like(self.last_loss) if len(fleet.rows) > 1 else None
         self.block: dict[str, Tensor] = {}
         self.filled = 0  # steps of this phase whose needs are in the block, or were
         points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)
-        self.longest = max(1, min(LONGEST, steps, ENTRIES // points))
+        self.longest = max(1, min(MAX_BLOCK_STEPS, steps, MAX_BLOCK_POSITIONS // points))
         capture = fleet.config.capture and fleet.device.type == "cuda"
         self.replay = Replay(
-            self.step, fleet.rows[0].algorithm, capture, 1 if fleet.inputs.wide else MANY
+            self.step, fleet.rows[0].algorithm, capture, 1 if fleet.inputs.wide else STEPS_PER_GRAPH
         )
         self.looks_back = type(fleet.algorithm).after_step is not Algorithm.after_step
         self.trained = {
@@ -148,7 +150,9 @@ class Stepper:
             self.block = {name: values.contiguous() for name, values in block.items()}
 
     def _keep(self, block: dict[str, Tensor], count: int) -> None:
-        """Copy a block to where the captured step reads it; room for the longest block is made at the first."""
+        """Copy a block to where the captured step reads it; room for the longest block is made at
+        the first.
+        """
         if not self.block:
             self.block = {
                 name: values.new_zeros(self.longest, *values.shape[1:])
@@ -161,7 +165,7 @@ class Stepper:
         """Gather the batch at the cursor."""
         fleet = self.fleet
         now = StepValues(self.block, self.cursor)
-        plain = taken(fleet.features, now["index"])
+        plain = take_rows(fleet.features, now["index"])
         seen = {
             kind: view(plain, StepValues(self.block, self.cursor, f"{kind}:"))
             for kind, view in fleet.views.items()

@@ -9,7 +9,7 @@ import numpy as np
 
 from puarena.datasets import Views
 from puarena.pu import HiddenLabels, PUData, labeling
-from puarena.training.rows import Row
+from puarena.training.config import Row
 
 ALGORITHM = "nnpu"  # whose step has cost 1
 

@@ -1,4 +1,5 @@
-"""Triton kernels for stacks of networks. The modules in here import Triton; this one says whether they may be imported.
+"""Triton kernels for stacks of networks. The modules in here import Triton; this one says whether
+they may be imported.
 
 Everything the kernels do has a plain counterpart in torch's own operations beside the networks.
 """

@@ -1,7 +1,8 @@
-"""The perceptron's thin parts as two Triton kernels: what surrounds the matrix products in one launch each way.
+"""The perceptron's thin parts as two Triton kernels: what surrounds the matrix products in one
+launch each way.
 
-A step of these networks is bound by the number of launches. Everything here has a plain counterpart in
-``networks/mlp.py``.
+A step of these networks is bound by the number of launches. Everything here has a plain counterpart
+in ``networks/mlp.py``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def backward_kernel(  # type: ignore[no-untyped-def]
     batch: tl.constexpr,
     width: tl.constexpr,
 ):
-    """Gradients of everything but the first layer's weights, and of the hidden units before the ReLU."""
+    """Gradients of everything but the first layer's weights, and of the hidden units before the
+    ReLU.
+    """
     run = tl.program_id(0)
     unit = tl.program_id(1) * width + tl.arange(0, width)
     here = unit < units
@@ -98,7 +101,9 @@ def finish_forward(hidden: Tensor, theta: Tensor, features: int) -> Tensor:
 
 
 def start_backward(g: Tensor, hidden: Tensor, theta: Tensor, out: Tensor, features: int) -> Tensor:
-    """Write the gradients of biases and readout into ``out`` and return that of the hidden units before the ReLU."""
+    """Write the gradients of biases and readout into ``out`` and return that of the hidden units
+    before the ReLU.
+    """
     runs, n, units = hidden.shape
     g_hidden = torch.empty_like(hidden)
     a, b = features * units, (features + 1) * units

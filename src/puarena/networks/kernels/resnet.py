@@ -1,4 +1,6 @@
-"""Triton kernels for stacks of residual networks; ``resnet_launches`` has their shapes and launches them."""
+"""Triton kernels for stacks of residual networks; ``resnet_launches`` has their shapes and launches
+them.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,11 @@ def convolve(  # type: ignore[no-untyped-def]
     depth: tl.constexpr,
     cols: tl.constexpr,
 ):
-    """A tile of outputs. ``back``: gather as the gradient of a convolution does, from outputs to inputs.
+    """A tile of outputs. ``back``: gather as the gradient of a convolution does, from outputs to
+    inputs.
 
-    With stride 2 a gradient's rows and columns are taken apart by parity: each is reached by every other tap.
+    With stride 2 a gradient's rows and columns are taken apart by parity: each is reached by every
+    other tap.
     """
     run = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(c_out, cols)
@@ -133,7 +137,9 @@ def settle(  # type: ignore[no-untyped-def]
     tiles: tl.constexpr,
     cols: tl.constexpr,
 ):
-    """From the tiles' means and squared distances to mean, rstd, scale and shift; moves the running statistics."""
+    """From the tiles' means and squared distances to mean, rstd, scale and shift; moves the running
+    statistics.
+    """
     run = tl.program_id(0).to(tl.int64)
     col = tl.program_id(1) * cols + tl.arange(0, cols)
     here = col < c
@@ -308,7 +314,9 @@ def weight_gradient(  # type: ignore[no-untyped-def]
     depth: tl.constexpr,
     cols: tl.constexpr,
 ):
-    """A chunk's sum of inputs times gradients of outputs, for one tap or the three of a row of the kernel."""
+    """A chunk's sum of inputs times gradients of outputs, for one tap or the three of a row of the
+    kernel.
+    """
     run = tl.program_id(2).to(tl.int64)
     part = tl.program_id(1)
     across = tl.cdiv(c_out, cols)

@@ -1,7 +1,9 @@
-"""Launches of the kernels for stacks of residual networks (``kernels/resnet.py``): the same launch serves every run.
+"""Launches of the kernels for stacks of residual networks (``kernels/resnet.py``): the same launch
+serves every run.
 
-Activations are ``[runs, n, side, side, channels]``, weights of a run ``[kernel, kernel, c_in, c_out]``, sums are kept
-in float32. Nothing is added up in an order that can vary, so the same inputs give the same bits.
+Activations are ``[runs, n, side, side, channels]``, weights of a run ``[kernel, kernel, c_in,
+c_out]``, sums are kept in float32. Nothing is added up in an order that can vary, so the same
+inputs give the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def _block(c: int, most: int) -> int:
 
 
 def _precision(x: Tensor) -> str:
-    """Return how products are taken: float32 as three products of tensor cores, which loses nothing that matters."""
+    """Return how products are taken: float32 as three products of tensor cores, which loses nothing
+    that matters.
+    """
     return "tf32x3" if x.dtype == torch.float32 else "ieee"
 
 
@@ -39,7 +43,9 @@ def _launch_convolve(
     other: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
-    """Return the outputs, of ``shape``, of a convolution or (``back``) of its gradient with respect to its inputs."""
+    """Return the outputs, of ``shape``, of a convolution or (``back``) of its gradient with respect
+    to its inputs.
+    """
     runs, n, side, _, c_in = x.shape
     out_side, c_out = shape[2], shape[4]
     y = x.new_empty(shape)
@@ -89,7 +95,9 @@ def _launch_convolve(
 def _convolve_shape(
     c_in: int, c_out: int, dtype: torch.dtype, back: bool
 ) -> tuple[int, int, int, int, int]:
-    """Return rows, depth and columns of a tile, warps and stages: the fastest of those measured on an H200."""
+    """Return rows, depth and columns of a tile, warps and stages: the fastest of those measured on
+    an H200.
+    """
     if dtype == torch.float32:
         return 128, _block(c_in, 32), _block(c_out, 128), 8 if c_out > 64 else 4, 3
     depth, cols = _block(c_in, 64), _block(c_out, 128 if back else 256)
@@ -144,7 +152,7 @@ def settle(
     beta: Tensor,
     running: tuple[Tensor, Tensor],
 ) -> Tensor:
-    """Return mean, rstd, scale and shift, ``[runs, 4, channels]``, and move the running statistics."""
+    """Return mean, rstd, scale and shift, ``[runs, 4, channels]``; move the running statistics."""
     runs, n, side, _, c = y.shape
     out = torch.empty(runs, 4, c, dtype=torch.float32, device=y.device)
     pixels = n * side * side
@@ -201,7 +209,8 @@ def normalize(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> 
 def normalize_sums(
     g: Tensor, out: Tensor, y: Tensor, measured: Tensor, relu: bool, keep: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the sums of ``g`` and of ``g`` times the normalized outputs, ``[runs, 2, channels]``, and ``g``.
+    """Return the sums of ``g`` and of ``g`` times the normalized outputs, ``[runs, 2, channels]``,
+    and ``g``.
 
     With ``relu``, ``g`` counts where the outputs are positive; with ``keep`` it is returned so cut.
     """
@@ -281,7 +290,9 @@ def weight_gradient(x: Tensor, dy: Tensor, unit: Unit) -> Tensor:
 
 
 def _gradient_shape(unit: Unit, dtype: torch.dtype) -> tuple[int, int, int, int, int, int]:
-    """Return pixels at a time, input channels, output channels and taps of a program, warps and stages."""
+    """Return pixels at a time, input channels, output channels and taps of a program, warps and
+    stages.
+    """
     taps = unit.kernel  # a row of the kernel
     if dtype == torch.float32:
         return 32, _block(unit.c_in, 64), _block(unit.c_out, 64), taps, 4, 2

@@ -1,7 +1,9 @@
-"""Residual networks of all runs at once on a GPU: units and blocks with their gradients written out.
+"""Residual networks of all runs at once on a GPU: units and blocks with their gradients written
+out.
 
-Activations are ``[runs, n, side, side, channels]``. A unit is a convolution whose kernel also collects the statistics
-of its outputs, and a pass that normalizes, adds the shortcut and cuts at zero; in evaluation mode it is one kernel.
+Activations are ``[runs, n, side, side, channels]``. A unit is a convolution whose kernel also
+collects the statistics of its outputs, and a pass that normalizes, adds the shortcut and cuts at
+zero; in evaluation mode it is one kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from puarena.networks.resnet_layout import EPS, Block, Layout, Unit
 
 
 def features(stack: Stack, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
-    """Return the last map of every run from inputs with channels last; ``parts`` are the parameters by ``sizes``."""
+    """Return the last map of every run from inputs with channels last; ``parts`` are the parameters
+    by ``sizes``.
+    """
     layout = stack.layout
     if not stack.training:
         x = stack.evaluate(layout.stem, x, True)
@@ -38,7 +42,9 @@ def features(stack: Stack, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
 
 
 class Stack:
-    """What the passes of one forward call share: the parameters as they are computed with, and the statistics."""
+    """What the passes of one forward call share: the parameters as they are computed with, and the
+    statistics.
+    """
 
     def __init__(
         self,
@@ -80,7 +86,8 @@ class Stack:
     def backward(
         self, unit: Unit, saved: Sequence[Tensor], g: Tensor, relu: bool, keep: bool = False
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor], Tensor]:
-        """Return the gradient of the convolution's outputs, of (weights, scales, shifts), and of what was added.
+        """Return the gradient of the convolution's outputs, of (weights, scales, shifts), and of
+        what was added.
 
         The last is ``g`` where the outputs are positive; without ``keep`` it is ``g`` as it came.
         """

@@ -1,12 +1,10 @@
-"""What goes into a fleet and what comes out."""
+"""What a fleet is made of: its runs and what they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from puarena.datasets import View
 from puarena.pu import HiddenLabels, PUData
@@ -52,20 +50,9 @@ class FleetConfig:
     evaluation: View | None = (
         None  # view of validation, test and full passes; None leaves inputs as they are
     )
-    optimizer: str = "protocol"  # the same SGD for all, or "authors": what a class declares (``authors_optimizer``)
+    # The same SGD for all, or "authors": what a class declares (``authors_optimizer``)
+    optimizer: str = "protocol"
     keep: str | None = None  # a criterion: ``Fleet.best`` keeps every row's best checkpoint by it
-
-
-@dataclass
-class Curves:
-    """Records of all rows: ``values[column]`` is ``[records, runs]`` in float64."""
-
-    step: np.ndarray
-    phase: list[str]
-    selectable: np.ndarray
-    seconds: np.ndarray
-    values: dict[str, np.ndarray]
-    diverged: np.ndarray  # [runs]: step of the record that found the run not finite, or -1
 
 
 def shape_of(row: Row) -> tuple[int, ...]:

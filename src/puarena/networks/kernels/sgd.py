@@ -1,4 +1,6 @@
-"""One launch instead of three: the SGD update as a Triton kernel (imported where Triton is, see ``optim``)."""
+"""One launch instead of three: the SGD update as a Triton kernel (imported where Triton is, see
+``optim``).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def update(p, g, buffer, rate, momentum, n, size: tl.constexpr):  # type: ignore
 
 
 def sgd_(p: Tensor, g: Tensor, buffer: Tensor, rate: Tensor, momentum: Tensor) -> None:
-    """Do ``buffer = momentum buffer + g; p = p + rate buffer`` row by row, on contiguous tensors."""
+    """Do ``buffer = momentum buffer + g; p = p + rate buffer`` by row on contiguous tensors."""
     n = p[0].numel()
     with torch.cuda.device(p.device):
         update[(len(p), -(-n // BLOCK))](p, g, buffer, rate, momentum, n, size=BLOCK)
