@@ -47,7 +47,7 @@ def test_paired_over_problems_and_splits(script):
 
 def test_the_table_says_what_else_differs(script, tmp_path):
     for name, steps in (("protocol", 10), ("authors", 20)):
-        spec = {"name": "x", "optimizer": name, "steps": steps, "profile": "definition"}
+        spec = {"problems": [{"dataset": "digits"}], "optimizer": name, "steps": steps}
         folder = Folder.create(tmp_path / name, spec, "x")
         rows = [
             curves(f"f{split}", split=split, algorithm="pan", optimizer=name) for split in range(2)

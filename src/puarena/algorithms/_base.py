@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
+from puarena import paper
 from puarena.algorithms._optimizer import Declared
 from puarena.errors import UserError, suggest
 from puarena.random import Draws
@@ -145,7 +146,7 @@ class Setup:
     n_u: int
     batch_p: int
     batch_u: int
-    steps: int = 20_000
+    steps: int = paper.STEPS
     calibration: tuple[str, ...] = ()  # per run: "none", "weighted" or "batch-union"
     hyper: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # per run
     # The dtype of the algorithm's tensors. It differs from the prior's because counts of examples

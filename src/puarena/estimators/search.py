@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from puarena import catalog, networks
+from puarena import catalog, networks, paper
 from puarena.algorithms import draw_configuration
 from puarena.errors import suggest
 from puarena.estimators.choosing import AUTO, ENSEMBLE
@@ -26,7 +26,6 @@ from puarena.estimators.showing import Showing
 from puarena.estimators.training import Candidate, Trained
 from puarena.utils.notebook import html_table
 
-PROTOCOL = 20_000  # steps that the benchmark's learning rates are meant for
 OPTIMIZER = ("lr", "batch_size", "momentum")
 
 
@@ -203,7 +202,7 @@ class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if self.space is None:
                 config = draw_configuration(at, seed, networks.kind_of(base.network), declared)
                 values = {
-                    "lr": config.lr * min(max(PROTOCOL / base.steps, 1.0), 10.0),
+                    "lr": config.lr * min(max(paper.STEPS / base.steps, 1.0), 10.0),
                     "batch_size": config.batch_size,
                     **config.hyper,
                 }

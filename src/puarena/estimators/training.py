@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from puarena import algorithms, catalog, metrics, networks
+from puarena import algorithms, catalog, metrics, networks, paper
 from puarena.algorithms import Setup
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.training import Fleet, FleetConfig, Row
@@ -114,7 +114,7 @@ class Model:
                     batch_p=s["batch_p"],
                     batch_u=s["batch_u"],
                     steps=s["steps"],
-                    calibration=("weighted" if entry.calibrated else "none",),
+                    calibration=(paper.CALIBRATION if entry.calibrated else "none",),
                     hyper={name: [value] for name, value in self.hyper.items()},
                 )
             )

@@ -23,10 +23,8 @@ from puarena.results import Results, Summary, ask
 from puarena.results.sql import sql_name
 
 LISTS = ("algorithms", "prior_source")  # all combinations of these are run, so they can be joined
-OWN = ("name", "title", "description", "problems", "splits", "configs", "hyper", "plugins", *LISTS)
-PROTOCOL = sorted(
-    set(Spec.model_fields) - set(OWN), key=lambda key: (key != "profile", key)
-)  # must be the same
+# What merged folders may differ in; everything else must be the same.
+MERGED_FIELDS = ("problems", "splits", "configs", "hyper", "plugins", *LISTS)
 
 
 def unite(stores: Sequence[Results]) -> tuple[dict[str, Any], str]:
@@ -42,13 +40,12 @@ def unite(stores: Sequence[Results]) -> tuple[dict[str, Any], str]:
         return (whole or specs)[0].to_dict(), stores[0].spec_hash
     first = specs[0]
     for store, spec in zip(stores[1:], specs[1:], strict=True):
-        for key in PROTOCOL:
-            ours, theirs = getattr(first, key), getattr(spec, key)
-            if ours != theirs:
-                raise UserError(
-                    f"'{stores[0].path}' and '{store.path}' have different protocols ({key}: {_word(ours)} and "
-                    f"{_word(theirs)}); they cannot be merged"
-                )
+        for name, (ours, theirs) in first.differences(spec, MERGED_FIELDS).items():
+            raise UserError(
+                f"'{stores[0].path}' and '{store.path}' have different protocols ({name}: "
+                f"{_word(ours)} and {_word(theirs)}); they cannot be merged",
+                "conflict",
+            )
     lists = {
         key: tuple(dict.fromkeys(name for spec in specs for name in getattr(spec, key)))
         for key in LISTS

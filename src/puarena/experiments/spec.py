@@ -212,12 +212,6 @@ class Spec(BaseModel):
     description: str = Field(default="", description="what it is, in a sentence")
     problems: OneOrMore[ProblemSpec] = Field(description="what is to be learned")
     algorithms: OneOrMore[str] = Field(default=(ALL,), description="names, or all, or all-known")
-    splits: int = Field(default=paper.SPLITS, ge=1, description="data draws per problem")
-    configs: int = Field(
-        default=paper.CONFIGS,
-        ge=1,
-        description="hyperparameter configurations per run; number 0 is the default",
-    )
     profile: Literal["definition", "released"] = Field(
         default="definition",
         description="whose choices: the definitions', or the published code's as a whole",
@@ -228,6 +222,17 @@ class Spec(BaseModel):
     )
     calibration: Literal["weighted", "batch-union"] | None = Field(
         default=None, description="form of the -c algorithms; null = as the profile has it"
+    )
+    network: str | None = Field(
+        default=None, description="network; null = the one that goes with the dataset"
+    )
+    optimizer: Literal["protocol", "authors"] = Field(
+        default=PROTOCOL_OPTIMIZER,
+        description="the protocol's SGD for all, or what each method's authors trained it with",
+    )
+    precision: Literal["float32", "bf16"] = Field(
+        default=FULL_PRECISION,
+        description="what activations are computed in, where the network has a choice",
     )
     steps: Steps = Field(
         default=paper.STEPS, ge=1, description="training steps of the algorithm's own objective"
@@ -243,16 +248,11 @@ class Spec(BaseModel):
     seed: int = Field(
         default=0, description="changes every random choice of training, not the data"
     )
-    network: str | None = Field(
-        default=None, description="network; null = the one that goes with the dataset"
-    )
-    optimizer: Literal["protocol", "authors"] = Field(
-        default=PROTOCOL_OPTIMIZER,
-        description="the protocol's SGD for all, or what each method's authors trained it with",
-    )
-    precision: Literal["float32", "bf16"] = Field(
-        default=FULL_PRECISION,
-        description="what activations are computed in, where the network has a choice",
+    splits: int = Field(default=paper.SPLITS, ge=1, description="data draws per problem")
+    configs: int = Field(
+        default=paper.CONFIGS,
+        ge=1,
+        description="hyperparameter configurations per run; number 0 is the default",
     )
     prior_source: OneOrMore[PriorSource] = Field(
         default=(TRUE_PRIOR,),

@@ -9,10 +9,10 @@ from typing import Any
 from puarena import datasets
 from puarena.errors import UserError
 from puarena.experiments import suites
-from puarena.experiments.joint_spec import PROTOCOL
 from puarena.experiments.spec import ALL, PROBLEM_LISTS, PROFILES, Spec, is_path
 
-EXTENT = ("splits", "configs")  # a suite with more of them is another statement
+# Methods are the submitter's; problems and fixed hyperparameters are compared on their own.
+IGNORED_FIELDS = ("algorithms", "plugins", "problems", "hyper")
 NATURAL = 0.02  # copies of a table with natural class frequencies differ by a few rows, and so in their prior
 OPTIONS = (
     "profile",
@@ -67,11 +67,10 @@ def departures(spec: Spec) -> list[str]:
 
 def differences(spec: Spec, suite: Spec) -> list[str]:
     """Where a spec departs from a suite, in words; the choices that a profile makes count as made."""
-    words = []
-    for key in (*PROTOCOL, *EXTENT, "prior_source"):
-        theirs, ours = (_choice(each, key) for each in (spec, suite))
-        if theirs != ours:
-            words.append(f"{key} is {theirs}, and {ours} in the suite")
+    words = [
+        f"{name} is {theirs}, and {ours} in the suite"
+        for name, (theirs, ours) in spec.differences(suite, IGNORED_FIELDS).items()
+    ]
     fixed = spec.hyper != suite.hyper
     if fixed:
         words.append(
@@ -131,15 +130,6 @@ def command_of(spec: Spec) -> str | None:
                 words += [f"--plugin {shlex.quote(plugin)}" for plugin in spec.plugins]
                 return " ".join(["puarena run", name, *words])
     return None
-
-
-def _choice(spec: Spec, key: str) -> Any:
-    value = getattr(spec, key)
-    return (
-        getattr(PROFILES[spec.profile], key)
-        if value is None and key in ("draws", "calibration")
-        else value
-    )
 
 
 def _values(spec: Spec, key: str) -> tuple[Any, ...]:

@@ -19,20 +19,8 @@ from puarena.results.sql import sql_name
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-PROTOCOL = (  # what of two specs must agree for their rows to be one experiment
-    "profile",
-    "optimizer",
-    "steps",
-    "warmup",
-    "record_every",
-    "splits",
-    "configs",
-    "draws",
-    "calibration",
-    "network",
-    "precision",
-    "seed",
-)
+# What specs may differ in although their rows are one experiment.
+IGNORED_FIELDS = ("problems", "algorithms", "plugins", "prior_source", "hyper")
 
 
 class Beside(Results):
@@ -108,12 +96,14 @@ def beside(source: str | Path | Results, others: Iterable[str | Path | Results])
 
 def differences(own: Results, other: Results) -> list[str]:
     """What of the protocols and versions of two stores differs, in words; nothing if they are one experiment."""
+    from puarena.experiments.spec import Spec
+
+    both = Spec.load(own.spec), Spec.load(other.spec)
+    differing = both[0].differences(both[1], IGNORED_FIELDS)
     words = [
-        f"{key}: {_word(own.spec.get(key))} and {_word(other.spec.get(key))}"
-        for key in PROTOCOL
-        if own.spec.get(key) != other.spec.get(key)
+        f"{name}: {_word(ours)} and {_word(theirs)}" for name, (ours, theirs) in differing.items()
     ]
-    fixed = [store.spec.get("hyper", {}).get("*", {}) for store in (own, other)]
+    fixed = [spec.hyper.get("*", {}) for spec in both]
     if fixed[0] != fixed[1]:
         words.append(
             f"fixed for all methods: {_word(fixed[0] or None)} and {_word(fixed[1] or None)}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from puarena import paper
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
 NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")
 LEAST = 3  # algorithms of a ranking
-PROTOCOL = {  # of the published tables
-    "steps": (20_000, "training steps"),
-    "configs": (10, "configurations"),
-    "splits": (3, "splits"),
-    "warmup": (2_000, "steps of a first stage"),
+PUBLISHED_PROTOCOL = {  # of the published tables
+    "steps": (paper.STEPS, "training steps"),
+    "configs": (paper.CONFIGS, "configurations"),
+    "splits": (paper.SPLITS, "splits"),
+    "warmup": (paper.WARMUP_STEPS, "steps of a first stage"),
 }
 Key = tuple[Any, ...]
 
@@ -142,7 +143,7 @@ def _key(row: dict[str, str]) -> Key:
     """Where the file does not say otherwise, the problem is that of the published tables."""
     protocol = {
         "setting": labeling.DEFAULT,
-        "rate": "0.3",
+        "rate": str(paper.RATE),
         "prior": "0.5",
         "labeling": labeling.SCAR,
     }
@@ -237,7 +238,7 @@ def protocol_differences(store: Results | None) -> str:
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
     words: dict[str, None] = {}
     for spec in specs:
-        for key, (published, noun) in PROTOCOL.items():
+        for key, (published, noun) in PUBLISHED_PROTOCOL.items():
             value = spec.get(key, published)
             if value != published:
                 words[f"{noun}: {value:,} here, {published:,} published"] = None

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puarena import catalog, metrics, training
+from puarena import catalog, metrics, paper, training
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.training import Curves, Fleet, FleetConfig, Row
 from puarena.training.capture import StepWatch
@@ -120,7 +120,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
     config = replace(config, batch_size=64, steps=600 if long else 300, warmup=100, record_every=50)
     setting = labeling.DEFAULT if entry.setting == "either" else entry.setting
     lrs = (3e-4, 3e-3, 3e-2, 3e-1)
-    usual = "batch-union" if entry.variant else "weighted"  # as its profile calibrates
+    usual = "batch-union" if entry.variant else paper.CALIBRATION  # as its profile calibrates
     features, rows = [], []
     for i, prior in enumerate(PRIORS):  # one fleet: its cost is that of its steps, not of its runs
         x, of_prior = _rows(name, lrs, prior, setting=setting)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from puarena import paper
 from puarena.datasets import View
 from puarena.pu import HiddenLabels, PUData
 
@@ -21,7 +22,7 @@ class Row:
     lr: float = 1e-3
     momentum: float = 0.9
     hyper: dict[str, Any] = field(default_factory=dict)
-    calibration: str = "weighted"  # how a "-c" form is calibrated; ignored by plain forms
+    calibration: str = paper.CALIBRATION  # how a "-c" form is calibrated; ignored by plain forms
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,10 @@ class FleetConfig:
     """What all rows of a fleet share."""
 
     batch_size: int = 128
-    steps: int = 20_000
-    warmup: int = (
-        2_000  # length of a first stage, in addition to ``steps``, for algorithms that have one
-    )
-    record_every: int = 100
+    steps: int = paper.STEPS
+    # Of a first stage, in addition to ``steps``, for algorithms that have one.
+    warmup: int = paper.WARMUP_STEPS
+    record_every: int = paper.RECORD_STEPS
     network: str | Callable[[int], Any] = (
         "mlp"  # a name of ``networks``, or a function that builds a torch module
     )
