@@ -130,7 +130,7 @@ class Twins(Algorithm):
 '''
 
 SUITE = """
-_SUITES.append(Spec(name="moons", title="Moons", description="Small.", problems=[ProblemSpec(dataset="two-moons")],
+SUITES.append(Spec(name="moons", title="Moons", description="Small.", problems=[ProblemSpec(dataset="two-moons")],
                     algorithms=("nnpu", "vpu"), splits=2, configs=1, steps=4))
 """
 

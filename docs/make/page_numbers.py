@@ -82,7 +82,7 @@ def _wrapped(text: str, width: int = 118, indent: str = "") -> list[str]:
 
 def describe_datasets() -> str:
     """The datasets that have files of their own; the others are these, standardized."""
-    rows = [row for row in listing.datasets() if not datasets.info(row["name"]).files_of]
+    rows = [row for row in listing.list_datasets() if not datasets.info(row["name"]).files_of]
     lines = [
         "| name | what | points | classes | N | π | network |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",

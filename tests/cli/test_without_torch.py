@@ -55,7 +55,7 @@ from puarena.experiments import suites
 from puarena.experiments.spec import Spec
 from puarena.cli import app
 
-suites._SUITES.append(Spec.load(tiny))
+suites.SUITES.append(Spec.load(tiny))
 answers = []
 for command in commands:
     result = CliRunner().invoke(app, command)
@@ -94,7 +94,7 @@ def made(tmp_path_factory):
     (folder / "mine.py").write_text(PLUGIN)
     tiny = Spec.load(TINY)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suites, "_SUITES", [*suites._SUITES, tiny])
+        patch.setattr(suites, "SUITES", [*suites.SUITES, tiny])
         puarena.run("tiny", folder / "plain", device="cpu", workers=1, progress=False)
         own = Spec.load(TINY | {"plugins": [str(folder / "mine.py")], "algorithms": ["mine"]})
         puarena.run(own, folder / "own", device="cpu", workers=1, progress=False)

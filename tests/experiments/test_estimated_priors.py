@@ -1,4 +1,4 @@
-"""Runs that are told an estimated prior: planned next to the others, told apart in the store, estimated once."""
+"""Runs with an estimated prior: planned next to the others, stored apart, estimated once."""
 
 import json
 

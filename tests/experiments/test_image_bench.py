@@ -1,4 +1,4 @@
-"""Experiments on images: suites, networks and precision in a plan, fleets that fill a device, estimates, reports."""
+"""Experiments on images: suites, networks and precision, fleets, estimates of time, reports."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def test_cost_in_proportion(tiny):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_estimate_without_files(device, monkeypatch):
-    """Speeds are stood in for: what is added up, and that a GPU gains nothing from residual fleets in flight."""
+    """With made-up speeds: what is added up; a GPU gains nothing from residual fleets at once."""
     monkeypatch.setattr(datasets, "load", lambda *given: pytest.fail("an estimate needs no files"))
     monkeypatch.setattr(duration, "choose_device", lambda name: name)
     monkeypatch.setattr(
@@ -432,7 +432,7 @@ def test_command_line(tiny, tmp_path):
 
 
 def test_lists():
-    kinds = {row["name"]: (row["kind"], row["network"]) for row in listing.datasets()}
+    kinds = {row["name"]: (row["kind"], row["network"]) for row in listing.list_datasets()}
     assert {name for name, what in kinds.items() if what == ("image", "resnet32")} == {
         "cifar10",
         "imagenette",

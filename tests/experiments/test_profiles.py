@@ -1,4 +1,4 @@
-"""The released profile runs the published code's choices as a whole; the definition's knows nothing of it."""
+"""The released profile runs the published code's choices; the definition's has none of them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_fit_network_is_registered_and_listed(cls):
     assert networks.names()[3:] == [cls.name]
     assert networks.get(cls.name) is cls
     assert networks.is_plugin(cls.name)
-    row = listing.networks()[-1]
+    row = listing.list_networks()[-1]
     assert (row["name"], row["needs_images"], row["meaning"]) == (cls.name, cls.images, cls.meaning)
     again = type(
         cls.__name__, (cls,), {"__module__": cls.__module__}

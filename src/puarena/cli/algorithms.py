@@ -18,14 +18,16 @@ def list_(
     as_json: opt.AsJson = False,
 ) -> None:
     """List what there is."""
-    from puarena.cli import listing
+    from puarena.cli.listing import LISTINGS, print_listing
 
-    if what not in listing.KINDS:
-        raise unknown_name("list", what, listing.KINDS)
+    if what not in LISTINGS:
+        raise unknown_name("list", what, LISTINGS)
     if as_json:
-        answer(listing.KINDS[what]())
-    else:
-        listing.show(what, hint=not manners.quiet)
+        answer(LISTINGS[what].read())
+        return
+    print_listing(LISTINGS[what])
+    if what == "algorithms" and not manners.quiet:
+        typer.echo("'puarena explain NAME' says what one does; --json prints everything", err=True)
 
 
 def explain(

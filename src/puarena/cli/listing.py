@@ -1,63 +1,66 @@
-"""What there is to run, as plain rows: the single source of ``puarena list``."""
+"""What ``puarena list`` prints, as plain rows."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from puarena.without_torch import torch_or_names
 
 Rows = list[dict[str, Any]]
+DATASET_FIELDS = (
+    "name",
+    "title",
+    "description",
+    "kind",
+    "examples",
+    "size",
+    "network",
+    "license",
+    "citation",
+)
 
 
-def algorithms() -> Rows:
-    """Every registered algorithm."""
+@dataclass(frozen=True)
+class Listing:
+    """One kind of thing that can be listed: its rows, and the columns for the terminal."""
+
+    read: Callable[[], Rows]
+    columns: tuple[str, ...]
+
+
+def list_algorithms() -> Rows:
+    """Return every registered method."""
     from puarena import catalog
     from puarena.algorithms.core.describe import describe
 
-    return [describe(entry) | {"year": _year(entry.paper)} for entry in catalog.entries().values()]
+    rows = []
+    for entry in catalog.entries().values():
+        years = re.findall(r"\b(?:19|20)\d\d\b", entry.paper)
+        rows.append(describe(entry) | {"year": years[-1] if years else ""})
+    return rows
 
 
-def _year(paper: str) -> str:
-    """The last year that a citation names."""
-    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
-    return years[-1] if years else ""
-
-
-def datasets() -> Rows:
-    """Every built-in dataset."""
+def list_datasets() -> Rows:
+    """Return every built-in dataset."""
     from puarena import datasets
 
-    plain = (
-        "name",
-        "title",
-        "description",
-        "kind",
-        "examples",
-        "size",
-        "network",
-        "license",
-        "citation",
-    )
-    return [
-        {name: getattr(info, name) for name in plain}
-        | {
-            "shape": list(info.shape),
-            "classes": info.class_count,
-            "cases": {
-                str(case): [info.class_names[c] for c in chosen]
-                for case, chosen in info.cases.items()
-            },
-            "prior": info.default_prior,
-        }
-        for info in map(datasets.info, datasets.names())
-    ]
+    rows = []
+    for info in map(datasets.info, datasets.names()):
+        row = {name: getattr(info, name) for name in DATASET_FIELDS}
+        row |= {"shape": list(info.shape), "classes": info.class_count}
+        row |= {"cases": {}, "prior": info.default_prior}
+        for case, positive in info.cases.items():
+            row["cases"][str(case)] = [info.class_names[index] for index in positive]
+        rows.append(row)
+    return rows
 
 
-def criteria() -> Rows:
-    """Every way to choose a model."""
+def list_criteria() -> Rows:
+    """Return every criterion of model selection."""
     from puarena.metrics import CRITERIA
 
     return [
@@ -66,8 +69,8 @@ def criteria() -> Rows:
     ]
 
 
-def networks() -> Rows:
-    """Every network."""
+def list_networks() -> Rows:
+    """Return every network."""
     from puarena.networks import get, names
 
     return [
@@ -76,70 +79,52 @@ def networks() -> Rows:
     ]
 
 
-def suites() -> Rows:
-    """Every named experiment."""
-    from puarena.experiments import suites as known
+def list_suites() -> Rows:
+    """Return every named experiment."""
+    from puarena.experiments import suites
 
-    specs = [known.get(name) for name in known.names()]
-    return [
-        {"name": spec.name, "title": spec.title, "description": spec.description} for spec in specs
-    ]
+    fields = ("name", "title", "description")
+    return [{name: getattr(suite, name) for name in fields} for suite in suites.SUITES]
 
 
-def engines() -> Rows:
-    """Every executor."""
+def list_engines() -> Rows:
+    """Return every executor."""
     with torch_or_names():
         from puarena.experiments import executors
 
         kinds = executors.kinds()
-    return [
-        {
-            "name": name,
-            "devices": list(kind.devices),
-            "meaning": (inspect.getdoc(kind) or "").partition("\n")[0],
-        }
-        for name, kind in kinds.items()
-    ]
+    rows = []
+    for name, kind in kinds.items():
+        meaning = (inspect.getdoc(kind) or "").partition("\n")[0]
+        rows.append({"name": name, "devices": list(kind.devices), "meaning": meaning})
+    return rows
 
 
-KINDS: dict[str, Callable[[], Rows]] = {
-    "algorithms": algorithms,
-    "datasets": datasets,
-    "criteria": criteria,
-    "networks": networks,
-    "suites": suites,
-    "engines": engines,
-}
-SHOWN = {  # the columns for the terminal; JSON has all of them
-    "algorithms": ("name", "setting", "needs_prior", "year"),
-    "datasets": ("name", "examples", "classes", "network", "description"),
-    "criteria": ("name", "needs_true_labels", "meaning"),
-    "networks": ("name", "needs_images", "meaning"),
-    "suites": ("name", "description"),
-    "engines": ("name", "devices", "meaning"),
+LISTINGS = {
+    "algorithms": Listing(list_algorithms, ("name", "setting", "needs_prior", "year")),
+    "datasets": Listing(list_datasets, ("name", "examples", "classes", "network", "description")),
+    "criteria": Listing(list_criteria, ("name", "needs_true_labels", "meaning")),
+    "networks": Listing(list_networks, ("name", "needs_images", "meaning")),
+    "suites": Listing(list_suites, ("name", "description")),
+    "engines": Listing(list_engines, ("name", "devices", "meaning")),
 }
 
 
-HEADS = {"needs_prior": "prior"}
-
-
-def show(kind: str, hint: bool = True) -> None:
-    """Print one list in columns, and a hint to more."""
+def print_listing(listing: Listing) -> None:
+    """Print the rows in columns; JSON has more of them."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in SHOWN[kind]:
-        table.add_column(HEADS.get(column, column.replace("_", " ")), no_wrap=column == "name")
-    for row in KINDS[kind]():
-        table.add_row(*(_words(row[column]) for column in SHOWN[kind]))
+    for column in listing.columns:
+        heading = column.removeprefix("needs_").replace("_", " ")
+        table.add_column(heading, no_wrap=column == "name")
+    for row in listing.read():
+        table.add_row(*(_format_value(row[column]) for column in listing.columns))
     Console(highlight=False, markup=False).print(table)
-    if kind == "algorithms" and hint:
-        words = "'puarena explain NAME' says what one does; --json prints everything"
-        Console(highlight=False, markup=False, stderr=True).print(words)
 
 
-def _words(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list) else str(value)

@@ -13,50 +13,53 @@ from puarena.classics.entries import ClassicEntry
 from puarena.datasets import Dataset
 from puarena.training import Curves, Row
 
+TIE = 1e-12  # a score of 0 is negative for the estimators, and would be positive for the metrics
 
-def curves_of(rows: list[Row], dataset: Dataset) -> Iterator[Curves]:
-    """Fit run after run; yield each one's curve."""
+
+def fit_classics(rows: list[Row], dataset: Dataset) -> Iterator[Curves]:
+    """Fit one run after the other and yield its curve."""
     for row in rows:
         began = time.perf_counter()
-        values = _evaluated(row, dataset)
+        values = fit_and_evaluate(row, dataset)
         finite = all(np.isfinite(value) for value in values.values())
+        records = {name: np.array([[value]]) for name, value in values.items()}
         yield Curves(
             step=np.array([1]),
             phase=["fit"],
             selectable=np.array([True]),
             seconds=np.array([time.perf_counter() - began]),
-            values={
-                "loss": np.full((1, 1), np.nan),
-                **{name: np.array([[value]]) for name, value in values.items()},
-            },
+            values={"loss": np.full((1, 1), np.nan), **records},
             diverged=np.array([-1 if finite else 1]),
         )
 
 
-def _evaluated(row: Row, dataset: Dataset) -> dict[str, float]:
-    """Fit a run's estimator on its training data; return criteria and test metrics."""
+def fit_and_evaluate(row: Row, dataset: Dataset) -> dict[str, float]:
+    """Fit a run's estimator to its training data; return criteria and test metrics."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     entry = catalog.get(row.algorithm)
     assert isinstance(entry, ClassicEntry)
-    d = row.data
-    labels = np.repeat([1, 0], [len(d.p_train), len(d.u_train)])
+    data, hidden = row.data, row.hidden
+    x = dataset.table(np.concatenate([data.p_train, data.u_train]))
+    s = np.repeat([1, 0], [len(data.p_train), len(data.u_train)])
     with threadpool_limits(1):
-        model = entry.make(row.seed, d.prior).fit(
-            dataset.table(np.concatenate([d.p_train, d.u_train])), labels
-        )
-        # A probability of exactly one half is a negative answer of the estimator and would be a positive one here.
-        tables = (dataset.table(index) for index in (d.p_val, d.u_val, d.test))
-        decisions = (model.decision_function(x) - 1e-12 for x in tables)
-        p, u, test = (torch.from_numpy(decision)[None] for decision in decisions)
-    prior, one_sample = (
-        torch.tensor([d.prior], dtype=torch.float64),
-        torch.tensor([d.setting.one_sample]),
+        model = entry.make(row.seed, data.prior).fit(x, s)
+        scores = [
+            torch.from_numpy(model.decision_function(dataset.table(index)) - TIE)[None]
+            for index in (data.p_val, data.u_val, data.test)
+        ]
+    p, u, test = scores
+    chances = hidden.propensity_val
+    validation = metrics.Validation(
+        p,
+        u,
+        p,
+        u,
+        torch.tensor([data.prior], dtype=torch.float64),
+        torch.tensor([data.setting.one_sample]),
+        torch.tensor(hidden.u_val)[None],
+        None if chances is None else torch.tensor(chances)[None],
     )
-    hidden_u, hidden = torch.tensor(row.hidden.u_val)[None], torch.tensor(row.hidden.test)[None]
-    chances = (
-        None if row.hidden.propensity_val is None else torch.tensor(row.hidden.propensity_val)[None]
-    )
-    values = metrics.evaluate(metrics.Validation(p, u, p, u, prior, one_sample, hidden_u, chances))
-    values.update(metrics.test_metrics(test, test, hidden))
+    values = metrics.evaluate(validation)
+    values.update(metrics.test_metrics(test, test, torch.tensor(hidden.test)[None]))
     return {name: float(value[0]) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""The data of a plan: its datasets, the PU data drawn from them, and the class priors of its runs."""
+"""The data of a plan: its datasets, the PU data drawn from them, and the priors of its runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DataSource:
         return draw_pu_data(self.datasets[problem.dataset], problem, split, salt)
 
     def _features(self, dataset: str, device: str) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return a dataset's features on a device, and those of evaluation if they are other ones."""
+        """Return a dataset's features on a device, and those of evaluation if they differ."""
         source = self.datasets[dataset]
         features = torch.as_tensor(source.features).to(device)
         evaluation = None
@@ -67,7 +67,7 @@ class DataSource:
         return features, evaluation
 
     def draw_for(self, run: RunSpec) -> tuple[PUData, HiddenLabels]:
-        """Return a run's data with the prior that its algorithm is given: the true or an estimated one."""
+        """Return a run's data with the prior that its algorithm is given, true or estimated."""
         pu, hidden = self.draw(run.problem, run.split, run.salt)
         if run.prior_source == TRUE_PRIOR:
             return pu, hidden
@@ -79,7 +79,7 @@ class DataSource:
         return replace_prior(pu, self.estimates[key]), hidden
 
     def check(self) -> None:
-        """Draw the data of all runs, so that data that cannot be drawn are an error before training."""
+        """Draw the data of all runs: what cannot be drawn is an error before anything is trained."""
         for run in self.plan.runs:
             self.draw(run.problem, run.split, run.salt)
 
@@ -96,7 +96,7 @@ class DataSource:
 
 
 def check_problems(plan: Plan, folder: str | Path | None = None) -> None:
-    """Refuse problems that cannot be drawn; without a dataset's files, as far as its record tells."""
+    """Refuse problems that cannot be drawn; without a dataset's files, judge by its record."""
     source = DataSource(plan, folder)
     for problem in dict.fromkeys(run.problem for run in plan.runs):
         name = plan.sources[problem.dataset]

@@ -209,8 +209,9 @@ def _check_number_of_runs(spec: Spec) -> None:
     runs = problems * len(spec.algorithms) * len(spec.prior_source) * spec.splits * spec.configs
     if runs > MAX_PLAN_RUNS:
         raise UserError(
-            f"{format_count(spec.splits, 'split')} and {format_count(spec.configs, 'configuration')}"
-            f" of {format_count(len(spec.algorithms), 'algorithm')} on "
+            f"{format_count(spec.splits, 'split')} and "
+            f"{format_count(spec.configs, 'configuration')} of "
+            f"{format_count(len(spec.algorithms), 'algorithm')} on "
             f"{format_count(problems, 'problem')} are {runs:,} runs, and a plan has at most "
             f"{MAX_PLAN_RUNS:,}; lower --splits or --configs",
             "invalid-value",
@@ -351,7 +352,7 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
 
 
 def digest_plugins(entry: Entry, network: type[networks.RunNetwork]) -> str:
-    """Return a digest of the plugin files of an algorithm and a network; empty for built-in ones."""
+    """Return a digest of the plugin files of an algorithm and a network; empty if built-in."""
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
         foreign.append(inspect.getfile(network))

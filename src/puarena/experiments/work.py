@@ -15,7 +15,7 @@ import torch
 from puarena import __version__, catalog
 from puarena import training as engine
 from puarena.errors import UserError
-from puarena.experiments.classics import curves_of
+from puarena.experiments.classics import fit_classics
 from puarena.experiments.data_source import DataSource
 from puarena.experiments.failures import Broken, Elsewhere, trouble_of
 from puarena.experiments.plan import FleetSpec, RunSpec
@@ -137,7 +137,7 @@ def _fit_classics(job: Job, fleet: FleetSpec) -> Training:
     rows = [make_row(run, job.source) for run in fleet.runs]
     dataset = job.source.datasets[fleet.first.problem.dataset]
     frames = []
-    for run, row, curves in zip(fleet.runs, rows, curves_of(rows, dataset), strict=True):
+    for run, row, curves in zip(fleet.runs, rows, fit_classics(rows, dataset), strict=True):
         frames.append(to_frame(fleet.fleet_id, [run], [row], curves, "cpu"))
         yield len(frames) * run.steps
     return pd.concat(frames, ignore_index=True)

@@ -20,7 +20,7 @@ FILE, FLEET_SIZE_KEY = "planned.parquet", "puarena_fleet_size"
 
 @dataclass(frozen=True)
 class Planned:
-    """The planned runs by run id, each as its columns (``run``, ``fleet``, its problem and choices).
+    """Planned runs by run id, each as its columns (``run``, ``fleet``, its problem and choices).
 
     ``limit`` is the largest number of runs in a fleet, if it was set.
     """
