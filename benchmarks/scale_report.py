@@ -25,10 +25,10 @@ from puarena.results import COLUMNS, Folder
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
 ENTRIES = [
     entry
-    for entry in catalog.entries().values()
+    for entry in catalog.get_all().values()
     if entry.origin == "puarena" and not entry.baseline
 ][:23]
-FACTS = ("base", "calibrated", "variant", "baseline", "supervised")
+FACTS = catalog.METHOD_COLUMNS
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 SPLITS, CONFIGS, RECORDS = 3, 10, 200
 

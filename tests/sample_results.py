@@ -36,7 +36,7 @@ def facts(algorithm: str) -> dict[str, Any]:
         "baseline": False,
         "supervised": False,
     }
-    entry = catalog.entries().get(algorithm)
+    entry = catalog.get_all().get(algorithm)
     return {"algorithm": algorithm} | {
         name: getattr(entry, name, value) for name, value in plain.items()
     }

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 import puarena
-from puarena import metrics, networks
-from puarena.algorithms.core import registry
+from puarena import catalog, metrics, networks
 from puarena.datasets import registry as datasets
 from puarena.experiments import executors, suites
 from puarena.pu import labeling
@@ -216,7 +215,7 @@ def test_what_can_be_added_is_found_where_the_picture_says():
     picture = read("CONTRIBUTING.md").split("<!-- the house -->")[1].split("```")[1]
     rows = dict(re.findall(r"^  ([a-z ]+?)  +src/puarena/([\w/.]+)", picture, re.M))
     members = {
-        "algorithm": registry.get("nnpu").cls,
+        "algorithm": catalog.get("nnpu").cls,
         "dataset": datasets.readers()["digits"],
         "labeling mechanism": type(labeling.mechanism("class")),
         "criterion": metrics.CRITERIA["pa"].compute,

@@ -124,7 +124,7 @@ def _picture(found: re.Match[str]) -> str:
 
 def _linked(found: re.Match[str], page: Page) -> str:
     """A method's name in a table, as a link to its page."""
-    known = catalog.entries()
+    known = catalog.get_all()
     if found[1] not in known:
         return found[0]
     up = "../" * page.url.count("/")

@@ -11,10 +11,8 @@ from evidence import SHOWN, problem_words, published
 from formula import mathml
 
 import puarena
-from puarena import catalog, classics
-from puarena.algorithms.core.describe import assumptions, calibration
-from puarena.algorithms.core.entry import AlgorithmEntry, Entry
-from puarena.classics.entries import ClassicEntry
+from puarena import catalog
+from puarena.catalog import MethodInfo, explain_assumptions, explain_calibration
 from puarena.metrics import CRITERIA, METRICS
 
 LONG = 34  # characters of a formula that stands on a line of its own
@@ -28,46 +26,46 @@ GROUPS = {
 }
 
 
-def plain_entries() -> list[Entry]:
+def list_plain() -> list[MethodInfo]:
     """Every method once: its plain form, as its paper defines it."""
     return [
         e
-        for e in catalog.entries().values()
+        for e in catalog.get_all().values()
         if not (e.calibrated or e.variant or e.origin == "plugin")
     ]
 
 
-def group_of(entry: Entry) -> str:
+def group_of(entry: MethodInfo) -> str:
     """Under which heading a method stands."""
     paper, beyond, classic, baseline = GROUPS
     return (
         baseline
         if entry.baseline
         else classic
-        if entry.fits
+        if entry.is_classic
         else paper
         if entry.in_paper
         else beyond
     )
 
 
-def groups() -> dict[str, list[Entry]]:
+def groups() -> dict[str, list[MethodInfo]]:
     """The methods under their headings."""
     return {
-        group: [entry for entry in plain_entries() if group_of(entry) == group] for group in GROUPS
+        group: [entry for entry in list_plain() if group_of(entry) == group] for group in GROUPS
     }
 
 
 def pages() -> dict[str, str]:
     """All pages by their paths."""
     return {f"{FOLDER}/index.md": index()} | {
-        f"{FOLDER}/{e.name}.md": page(e) for e in plain_entries()
+        f"{FOLDER}/{e.name}.md": page(e) for e in list_plain()
     }
 
 
-def forms_of(entry: Entry) -> list[Entry]:
+def forms_of(entry: MethodInfo) -> list[MethodInfo]:
     """The other forms of a method: calibrated, and the published code's."""
-    return [e for e in catalog.entries().values() if e.base == entry.base and e.name != entry.name]
+    return [e for e in catalog.get_all().values() if e.base == entry.base and e.name != entry.name]
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -125,11 +123,11 @@ def index() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def page(entry: Entry) -> str:
+def page(entry: MethodInfo) -> str:
     """The page of one method."""
     parts = [f"# {entry.title}", _paper(entry), _facts(entry), "## What it computes"]
     options = tuple(name for name, hyper in entry.hypers.items() if isinstance(hyper.default, str))
-    parts.append(typeset(entry.objective, options))
+    parts.append(typeset(entry.description, options))
     if entry.calibrated_form:
         parts += [f"### Calibrated: {entry.calibrated_form}", _calibrated(entry)]
     parts += ["## Hyperparameters", _hyperparameters(entry)]
@@ -139,43 +137,39 @@ def page(entry: Entry) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _paper(entry: Entry) -> str:
+def _paper(entry: MethodInfo) -> str:
     words = entry.paper[0].upper() + entry.paper[1:]
     return f"*{words}.*"
 
 
-def _facts(entry: Entry) -> str:
-    facts = {"assumes": assumptions(entry).removeprefix("Assumes ")}
+def _facts(entry: MethodInfo) -> str:
+    facts = {"assumes": explain_assumptions(entry).removeprefix("Assumes ")}
     if entry.baseline:
         facts["assumes"] = "a reference baseline of the tables, which does not compete"
     forms = ", ".join(f"`{form.name}`" for form in forms_of(entry))
     facts |= {
         "other forms": forms,
-        "trained in": ", then ".join(entry.phases) if not entry.fits else "one fit",
+        "trained in": ", then ".join(entry.phases) if not entry.is_classic else "one fit",
     }
     facts["asks of the engine"] = ", ".join(entry.engine_needs)
     facts["its authors' optimizer"] = (
-        "" if entry.fits or entry.baseline else entry.authors_optimizer or "not known"
+        "" if entry.is_classic or entry.baseline else entry.authors_optimizer or "not known"
     )
     lines = [f"| {key} | {_cell(value)} |" for key, value in facts.items() if value]
     return "\n".join([f"| name | `{entry.name}` |", "| --- | --- |", *lines])
 
 
-def _calibrated(entry: Entry) -> str:
-    text = calibration(entry) or catalog.get(entry.calibrated_form).objective
+def _calibrated(entry: MethodInfo) -> str:
+    text = explain_calibration(entry) or catalog.get(entry.calibrated_form).description
     return (
         typeset(text.removeprefix("Calibrated for one-sample data: "))
         + "\n\n[Why?](../pictures.md#internal-label-shift)"
     )
 
 
-def _hyperparameters(entry: Entry) -> str:
-    if entry.fits:
-        return (
-            f"Those of the estimator: [`{entry.estimator}`](../reference/classics.md)."
-            if isinstance(entry, ClassicEntry)
-            else ""
-        )
+def _hyperparameters(entry: MethodInfo) -> str:
+    if entry.is_classic:
+        return f"Those of the estimator: [`{entry.cls.__name__}`](../reference/classics.md)."
     if not entry.hypers:
         return "None beside learning rate and batch size."
     lines = ["| name | default | search | meaning |", "| --- | --- | --- | --- |"]
@@ -192,14 +186,14 @@ def _hyperparameters(entry: Entry) -> str:
     )
 
 
-def _differences(entry: Entry) -> str:
+def _differences(entry: MethodInfo) -> str:
     parts = [_sentences(entry.differs) if entry.differs else "In nothing that is known."]
     for form in forms_of(entry):
         if form.variant and not form.calibrated:
             words = "" if form.differs == entry.differs else f"<p>{escape(form.differs)}</p>"
             parts.append(
                 f'<div class="admonition note"><p class="admonition-title">As the published code has it: '
-                f"<code>{escape(form.name)}</code></p>\n{typeset(form.objective)}\n{words}</div>"
+                f"<code>{escape(form.name)}</code></p>\n{typeset(form.description)}\n{words}</div>"
             )
     return "\n\n".join(parts)
 
@@ -209,7 +203,7 @@ def _sentences(text: str) -> str:
     return re.sub(r"([_*<>\[\]|`])", r"\\\1", text)
 
 
-def _measured(entry: Entry) -> str:
+def _measured(entry: MethodInfo) -> str:
     parts = []
     for found in published():
         rows = found.rows_of(entry.base)
@@ -252,7 +246,7 @@ def _measured(entry: Entry) -> str:
     return "\n\n".join([*parts, unit])
 
 
-def _use(entry: Entry) -> str:
+def _use(entry: MethodInfo) -> str:
     names = [
         entry.name,
         *(form.name for form in forms_of(entry) if form.calibrated and not form.variant),
@@ -263,21 +257,15 @@ def _use(entry: Entry) -> str:
         parts.append(
             f'```python\nfrom puarena import PUClassifier\n\nclf = PUClassifier("{entry.name}").fit(X, labeled)\n```'
         )
-        if entry.calibrated_form and not entry.fits:
+        if entry.calibrated_form and not entry.is_classic:
             parts.append(
                 f"(`PUClassifier` takes the form `{entry.calibrated_form}` by itself where the data is one sample.)"
             )
     return "\n\n".join(parts)
 
 
-def _code(entry: Entry) -> str:
-    if isinstance(entry, AlgorithmEntry):
-        cls: type = entry.cls
-    elif isinstance(entry, ClassicEntry):
-        cls = getattr(classics, entry.estimator)
-    else:
-        raise TypeError(f"{entry.name} is neither trained nor fitted")
-    file = Path(inspect.getfile(cls))
+def _code(entry: MethodInfo) -> str:
+    file = Path(inspect.getfile(entry.cls))
     text = "\n".join(
         f"    {line}".rstrip() for line in file.read_text(encoding="utf-8").splitlines()
     )

@@ -8,6 +8,15 @@ from collections.abc import Iterable
 MAX_LISTED_NAMES = 30
 
 
+PACKAGES = {  # what reports work without: modules, and the packages they come with
+    "torch": "torch",
+    "sklearn": "scikit-learn",
+    "pooch": "pooch",
+    "tqdm": "tqdm",
+    "PIL": "pillow",
+}
+
+
 class UserError(ValueError):
     """A mistake that the user can put right; the command line prints it and exits with code 2.
 
@@ -42,3 +51,14 @@ def suggest(name: str, choices: Iterable[str]) -> str:
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UserError:
     """Return the error for a name that is not registered."""
     return UserError(f"unknown {kind} '{name}'{suggest(name, choices)}", "unknown-name")
+
+
+def missing_package(error: ModuleNotFoundError) -> UserError | None:
+    """Return the error for a module of a package in ``PACKAGES``; None for other modules."""
+    package = PACKAGES.get((error.name or "").split(".")[0])
+    if package is None:
+        return None
+    return UserError(
+        f"this needs {package}, which is not installed; install it with 'pip install puarena'",
+        "missing-dependency",
+    )

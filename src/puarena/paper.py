@@ -1,4 +1,4 @@
-"""The benchmark paper: its protocol, the order of the rows of its tables, and notes on rows."""
+"""The benchmark paper: its protocol and the order of the rows of its tables."""
 
 # The protocol, which specs and the training engine have as defaults.
 RATE = 0.3  # labeled positives / all training points
@@ -37,15 +37,7 @@ ORDER = (
     "pu-auc",  # not in them
 )
 
-ROW_NOTES = {  # by method and dataset: what a reader of the row must know
-    (
-        "p3mix-e",
-        "letter",
-    ): "its early-learning weight of 5 works against an untrained teacher, and on Letter all "
-    "outputs collapse to one side",
-}
 
-
-def place(base: str) -> int:
-    """The place of a plain method."""
+def find_place(base: str) -> int:
+    """Return the place of a plain method; methods the paper does not list come last."""
     return ORDER.index(base) if base in ORDER else len(ORDER)

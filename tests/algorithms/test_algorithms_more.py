@@ -44,7 +44,7 @@ def test_they_are_registered_after_the_papers_but_are_not_in_them():
     mine = [catalog.get(name) for name in NAMES]
     assert not any(entry.in_paper for entry in mine)
     assert [entry.calibrated_form for entry in mine] == ["", "pulda-c", "self-pu-c", "imb-pu-c", ""]
-    assert all(entry.differs and entry.objective and entry.cost > 0 for entry in mine)
+    assert all(entry.differs and entry.description and entry.cost > 0 for entry in mine)
 
 
 # -- TEDn ----------------------------------------------------------------------

@@ -66,8 +66,8 @@ def test_dist_pu_union_is_mixed_with_the_positives_in_it():
 
 def test_dist_pu_plain_runs_and_unions_are_fleets_of_their_own():
     plain, union = catalog.get("dist-pu@released"), catalog.get("dist-pu-c@released")
-    assert plain.shares_fleet_with != union.shares_fleet_with
-    assert catalog.get("dist-pu").shares_fleet_with == catalog.get("dist-pu-c").shares_fleet_with
+    assert plain.fleet_key != union.fleet_key
+    assert catalog.get("dist-pu").fleet_key == catalog.get("dist-pu-c").fleet_key
     x, rows = some("dist-pu-c@released", calibration="batch-union")
     with pytest.raises(ValueError, match="cannot share a fleet"):
         Fleet([rows[0], replace(rows[1], algorithm="dist-pu@released")], CONFIG, x)

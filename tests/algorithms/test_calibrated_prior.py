@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from puarena import catalog, training
-from puarena.algorithms.core.describe import describe, explain
+from puarena.catalog import explain
 from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
@@ -31,7 +31,7 @@ def test_registered_beside_the_plain_form_and_outside_the_papers_rows(name):
     )
     assert plain.in_paper
     assert not form.in_paper
-    assert form.shares_fleet_with == plain.shares_fleet_with
+    assert form.fleet_key == plain.fleet_key
     with pytest.raises(Exception, match="released"):
         catalog.get(f"{name}-c@released")
     assert catalog.get(f"{name}@released").calibrated_form == ""
@@ -51,7 +51,7 @@ def test_explained(name):
     assert "share of positives inside the unlabeled set" in said
     assert "mean_U becomes" not in said
     assert "mean_U becomes" in explain(catalog.get("nnpu-c"))
-    assert describe(catalog.get(f"{name}-c"))["calibration_is"] == "prior"
+    assert catalog.get(f"{name}-c").to_json()["calibration_is"] == "prior"
 
 
 @pytest.mark.parametrize("calibration", ["weighted", "batch-union"])

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 import goldens
 from puarena import catalog
-from puarena.algorithms.core import registry
 from puarena.cli import app
 from puarena.testing import contract
 
@@ -34,7 +33,8 @@ def register(monkeypatch):
     """Register a class as a plugin's, for one test."""
 
     def as_plugin(cls):
-        monkeypatch.setitem(registry._plugins, "defect", registry.entries_of(cls, "plugin")[0])
+        info = catalog.describe_algorithm(cls, "plugin")[0]
+        monkeypatch.setitem(catalog.get_all(), "defect", info)
         return "defect"
 
     return as_plugin

@@ -16,18 +16,18 @@ import goldens
 import puarena
 from practice_tables import EXPECTED
 from puarena import catalog
-from puarena.algorithms.core.describe import explain
+from puarena.catalog import explain
 from puarena.classics import PUExtraTreesClassifier
-from puarena.classics import trees as arrays
-from puarena.classics.trees import (
+from puarena.classics import puet as arrays
+from puarena.classics.puet import (
     Nodes,
-    Risk,
     Splits,
-    Table,
-    cut_range,
+    TreeRisk,
+    TreeTable,
     evaluate,
-    extra_random,
+    find_cut_range,
     grow,
+    make_random_chooser,
 )
 from puarena.experiments.spec import Spec
 
@@ -38,7 +38,7 @@ def cases(kind):
 
 def risk_of(case):
     p = case["params"]
-    return Risk(p["pi"], p["n_P"], p["n_U"], p["form"] == "os", p["risk"], p["loss"])
+    return TreeRisk(p["pi"], p["n_P"], p["n_U"], p["form"] == "os", p["risk"], p["loss"])
 
 
 def numbers(values):
@@ -70,7 +70,7 @@ def test_golden_splits(case):
     x_p, x_u = np.array(case["inputs"]["x_p"]), np.array(case["inputs"]["x_u"])
     feature, cut = np.array(case["inputs"]["candidates"]).T
     k, n = len(cut), len(x_p) + len(x_u)
-    table = Table(np.concatenate([x_p, x_u]), len(x_p))
+    table = TreeTable(np.concatenate([x_p, x_u]), len(x_p))
     nodes = Nodes(np.tile(np.arange(n), k), np.full(k, len(x_p)), np.full(k, len(x_u)), len(x_p))
     _, _, value = evaluate(nodes, table.values(nodes, feature.astype(int)), cut, risk_of(case))
     close(value, case["expected_extra"]["risk"], case, "risk")
@@ -85,11 +85,11 @@ def test_golden_cut_range(case):
     )  # other nodes beside it, one without a range
     sizes = np.array([len(values), 2, len(values)])
     nodes = Nodes(np.arange(len(both)), sizes, np.zeros(3, int), len(both))
-    low, high = cut_range(nodes, both, inner=True)
+    low, high = find_cut_range(nodes, both, inner=True)
     for at in (0, 2):
         close([low[at], high[at]], case["expected_value"], case, "range")
     assert (low[1], high[1]) == (5.0, 5.0)
-    assert [side[0] for side in cut_range(nodes, both, inner=False)] == [values.min(), values.max()]
+    assert [side[0] for side in find_cut_range(nodes, both, inner=False)] == [values.min(), values.max()]
 
 
 @pytest.mark.parametrize("case", cases("tree"), ids=lambda c: c["id"])
@@ -103,7 +103,7 @@ def test_golden_trees(case):
         return Splits(feature, cut, *evaluate(nodes, table.values(nodes, feature), cut, risk))
 
     forest = grow(
-        Table(np.concatenate([x_p, x_u]), len(x_p)),
+        TreeTable(np.concatenate([x_p, x_u]), len(x_p)),
         risk_of(case),
         1,
         choose,
@@ -152,7 +152,7 @@ def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, cop
     u = np.concatenate([*[positive] * copies, negative])
     weight = 1 if one_sample else copies
     prior = weight * len(positive) / (weight * len(positive) + len(negative))
-    risk = Risk(prior, len(positive), len(u), one_sample)
+    risk = TreeRisk(prior, len(positive), len(u), one_sample)
     weights = np.where(label, weight, 1.0)
     model = DecisionTreeClassifier(criterion="gini", max_depth=4, random_state=0).fit(
         x, label, sample_weight=weights
@@ -171,7 +171,7 @@ def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, cop
         )  # their best is ours
         return Splits(feature, cut, *values)
 
-    forest = grow(Table(everything, len(positive)), risk, 1, as_scikit_learn, max_depth=4)
+    forest = grow(TreeTable(everything, len(positive)), risk, 1, as_scikit_learn, max_depth=4)
     mine, theirs = [0], [0]
     for a, b in zip(mine, theirs, strict=True):  # both lists grow: the same nodes
         assert 2 * forest.v[a] * (1 - forest.v[a]) == pytest.approx(tree.impurity[b], abs=1e-12)
@@ -292,7 +292,7 @@ def test_the_answer_is_the_vote():
     model = PUExtraTreesClassifier(0.6, n_estimators=25, min_samples_leaf=30, random_state=1).fit(
         x, y
     )
-    score, vote = model._means(x)
+    score, vote = model._average(x)
     assert ((score > 0.5) != (vote >= 0.5)).any()  # they do differ here
     assert ((model.predict(x) == 1) == (vote >= 0.5)).all()
     agree = (score > 0.5) == (vote >= 0.5)
@@ -302,8 +302,8 @@ def test_the_answer_is_the_vote():
 def test_blocks_and_chunks_change_nothing_but_the_draws(monkeypatch):
     x, y, _ = one_sample(300)
     whole = PUExtraTreesClassifier(0.6, n_estimators=30, random_state=0).fit(x, y)
-    monkeypatch.setattr("puarena.classics.puet.PAIRS", 1000)
-    monkeypatch.setattr(arrays, "CHOICES", 40)
+    monkeypatch.setattr("puarena.classics.puet.MAX_PAIRS", 1000)
+    monkeypatch.setattr(arrays, "MAX_ENTRIES", 40)
     parts = PUExtraTreesClassifier(0.6, n_estimators=30, random_state=0).fit(x, y)
     assert len(whole.forests_) == 1
     assert len(parts.forests_) == 10
@@ -327,14 +327,14 @@ def test_only_features_that_vary_are_drawn():
     rng = np.random.default_rng(0)
     x = np.zeros((200, 50))
     x[:, 17] = rng.normal(size=200)
-    table = Table(x, 100)
+    table = TreeTable(x, 100)
     nodes = Nodes(np.arange(200, dtype=np.int32), np.array([100]), np.array([100]), 100)
-    splits = extra_random(rng)(table, nodes, Risk(0.5, 100, 100))
+    splits = make_random_chooser(rng)(table, nodes, TreeRisk(0.5, 100, 100))
     assert splits.feature.tolist() == [17]
     assert x[:, 17].min() <= splits.cut[0] < x[:, 17].max()
     everywhere = rng.normal(size=(200, 50))
     seen = {
-        int(extra_random(rng)(Table(everywhere, 100), nodes, Risk(0.5, 100, 100)).feature[0])
+        int(make_random_chooser(rng)(TreeTable(everywhere, 100), nodes, TreeRisk(0.5, 100, 100)).feature[0])
         for _ in range(300)
     }
     assert len(seen) > 40  # any of the 50, of which ceil(sqrt(50)) = 8 compete
@@ -394,5 +394,5 @@ def test_rows_of_the_benchmark(tmp_path):
     assert frame["test_auc"].min() > 0.9
     entry = catalog.get("puet-c")
     assert (entry.base, entry.calibrated, entry.needs_prior) == ("puet", True, True)
-    assert catalog.get("puet").make(0, 0.3).prior == 0.3
+    assert catalog.get("puet").make_estimator(0, 0.3).prior == 0.3
     assert "Wilton" in explain(catalog.get("puet"))

@@ -101,7 +101,7 @@ def test_any_classifier_and_chosen_columns():
     ).fit(x, s)
     assert (model.predict(x) == y).mean() > 0.78
     assert len(model.predict_propensity(x)) == len(x)
-    assert catalog.get("sar-em-lr").make(0).max_iter == 30
+    assert catalog.get("sar-em-lr").make_estimator(0).max_iter == 30
 
 
 @pytest.mark.parametrize(

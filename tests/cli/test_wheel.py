@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from puarena.without_torch import TRAINING
+from puarena.errors import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 5_000_000  # bytes of an archive
@@ -172,7 +172,7 @@ def test_what_reports_need_is_a_part_of_what_all_needs(wheel):
     assert needs["report"] < needs[""]
     modules = {re.split(r"[<>=]", line)[0] for line in needs[""] - needs["report"]}
     assert modules == set(
-        TRAINING.values()
+        PACKAGES.values()
     )  # what is said to be missing where only reports were wanted
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     told = re.search(r"pip install --no-deps puarena\s+pip install ([^`]+)", page)

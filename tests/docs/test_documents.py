@@ -218,7 +218,7 @@ def test_the_readmes_tables_of_methods_are_true():
     section = readme[readme.index("\n## Algorithms") : readme.index("\n## Datasets")]
     named = set(re.findall(r"`([a-z0-9-]+)`", section))
     ours = {
-        name: entry for name, entry in catalog.entries().items() if entry.origin != "plugin"
+        name: entry for name, entry in catalog.get_all().items() if entry.origin != "plugin"
     }  # of other tests
     plain = {
         name: entry for name, entry in ours.items() if not entry.variant and not entry.calibrated

@@ -102,7 +102,7 @@ def test_the_site_is_whole(tmp_path, monkeypatch):
     assert not lost_links(pages), "\n".join(lost_links(pages))
     assert not fetched(pages), "\n".join(fetched(pages))
     ours = [
-        entry for entry in catalog.entries().values() if entry.origin != "plugin"
+        entry for entry in catalog.get_all().values() if entry.origin != "plugin"
     ]  # other tests bring plugins
     for entry in ours:  # every form of a method is on the page of its base
         text = (tmp_path / "algorithms" / f"{entry.base}.html").read_text(encoding="utf-8")
@@ -207,8 +207,8 @@ def test_fractions_take_the_factors_beside_the_stroke():
 
 def test_every_formula_of_every_method_can_be_typeset():
     count = 0
-    for entry in catalog.entries().values():
-        html = method_pages.typeset(entry.objective)
+    for entry in catalog.get_all().values():
+        html = method_pages.typeset(entry.description)
         for found in re.findall(r"<math.*?</math>", html):
             ElementTree.fromstring(found)
             count += 1

@@ -205,7 +205,7 @@ def test_what_a_plugin_imports_is_part_of_the_spec(tmp_path):
     helper.write_text("from tools import x")
     deeper.parent.mkdir()
     deeper.write_text("x = 1")
-    assert set(plugins.files_of(plugin)) == {plugin, helper, deeper}
+    assert set(plugins.list_files(plugin)) == {plugin, helper, deeper}
     before = small(plugins=[str(plugin)]).hash()
     deeper.write_text("x = 2")
     assert small(plugins=[str(plugin)]).hash() != before

@@ -29,7 +29,7 @@ def test_every_algorithm_of_the_paper_has_a_released_variant():
     ]
     assert len(plain) == 23
     released = {name for name in catalog.names("released") if catalog.get(name).in_paper}
-    assert {catalog.form(name, "released") for name in plain} == released
+    assert {catalog.find_form(name, "released") for name in plain} == released
     assert all(catalog.get(name).variant == "released" for name in catalog.names("released"))
 
 

@@ -98,12 +98,13 @@ def test_the_packages_own_networks():
 
 @pytest.mark.parametrize("name", OWN)
 def test_the_packages_own_networks_are_fit(name):
-    assert registry._fault(networks.get(name)) == ""
+    assert registry.find_fault(networks.get(name)) == ""
 
 
 def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(UserError, match=r"unknown network 'resnet33'; did you mean 'resnet3[24]'"):
+    with pytest.raises(UserError, match=r"'resnet3[24]'") as error:
         networks.get("resnet33")
+    assert error.value.code == "unknown-name"
 
 
 # registration
@@ -143,33 +144,27 @@ def shared(self, *given):
 
 
 @pytest.mark.parametrize(
-    "changes, sentence",
+    "changes, token",
     [
-        ({"name": ""}, "has the name ''; a network's name is one word"),
-        ({"name": "my net"}, "has the name 'my net'"),
-        ({"name": "mlp"}, r"there is a network 'mlp' already \(MLP\)"),
-        ({"images": None}, "'linear' cannot be used: it does not say whether it needs images"),
-        ({"forward": RunNetwork.forward}, "defines neither heads nor forward"),
-        ({"capacity": {"cpu": 4}}, "its capacity is {'cpu': 4}"),
-        (
-            {"forward": lambda self, x: Linear.forward(self, x)[..., None]},
-            r"on tables, its logits .* \(2, 4, 1\)",
-        ),
-        ({"forward": mixed}, "alone than beside another: runs mix"),
-        ({"forward": unseeded}, "draw numbers not of their seeds"),
-        (
-            {"forward": flat_only},
-            r"on images, with examples of shape \(3, 16, 16\), it ends in .*x.flatten\(2\)",
-        ),
-        ({"__init__": lambda self, seeds: None}, "on tables, .* it ends in TypeError"),
-        ({"__init__": shared}, "do not all begin with the axis of the runs"),
-        ({"decays": lambda self: []}, r"decays\(\) gives 0 masks for 2 parameters"),
+        ({"name": ""}, "''"),
+        ({"name": "my net"}, "'my net'"),
+        ({"images": None}, "images = True"),
+        ({"forward": RunNetwork.forward}, "forward"),
+        ({"capacity": {"cpu": 4}}, "{'cpu': 4}"),
+        ({"forward": lambda self, x: Linear.forward(self, x)[..., None]}, "(2, 4, 1)"),
+        ({"forward": mixed}, "runs mix"),
+        ({"forward": unseeded}, "seed"),
+        ({"forward": flat_only}, "x.flatten(2)"),
+        ({"__init__": lambda self, seeds: None}, "TypeError"),
+        ({"__init__": shared}, "axis of the runs"),
+        ({"decays": lambda self: []}, "0 masks for 2 parameters"),
     ],
 )
-def test_an_unfit_network_is_refused_with_a_sentence(changes, sentence):
-    with pytest.raises(UserError, match=sentence) as refusal:
+def test_an_unfit_network_is_refused(changes, token):
+    with pytest.raises(UserError) as error:
         networks.register(type("Unfit", (Linear,), changes))
-    assert "\n" not in str(refusal.value)
+    assert error.value.code == "invalid-plugin"
+    assert token in str(error.value)
     assert networks.names() == OWN
 
 
@@ -178,16 +173,16 @@ def dropping(features):
 
 
 def test_a_module_that_cannot_be_stacked_is_refused():
-    with pytest.raises(
-        UserError, match=r"'deep' cannot be used: on tables, .* neither buffers .* nor dropout"
-    ):
+    with pytest.raises(UserError, match="'deep'.*dropout"):
         networks.register(type("Dropping", (Deep,), {"make": staticmethod(dropping)}))
 
 
 def test_two_networks_of_one_name_are_refused():
     networks.register(Linear)
-    with pytest.raises(UserError, match=r"there is a network 'linear' already \(Linear\)"):
-        networks.register(type("Other", (Linear,), {}))
+    for changes in ({}, {"name": "mlp"}):
+        with pytest.raises(UserError, match=changes.get("name", "linear")) as error:
+            networks.register(type("Other", (Linear,), changes))
+        assert error.value.code == "conflict"
 
 
 # in a plan

@@ -190,4 +190,4 @@ def test_all_known_is_everything_but_the_released_variants():
     assert set(catalog.names()) - set(known) == {
         n for n in catalog.names() if catalog.get(n).variant
     }
-    assert any(catalog.get(name).fits for name in known)
+    assert any(catalog.get(name).is_classic for name in known)

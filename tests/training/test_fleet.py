@@ -253,9 +253,10 @@ class _TwoStage(Algorithm):
 
 def test_phases_epochs_schedules_and_state(monkeypatch):
     x, data, hidden = toy()
-    from puarena.algorithms.core import registry
+    from puarena import catalog
 
-    monkeypatch.setitem(registry._plugins, "two-stage", registry.entries_of(_TwoStage, "plugin")[0])
+    info = catalog.describe_algorithm(_TwoStage, "plugin")[0]
+    monkeypatch.setitem(catalog.get_all(), "two-stage", info)
     f = Fleet(
         rows("two-stage", 2, data, hidden), replace(CONFIG, steps=70, warmup=30, record_every=25), x
     )
@@ -285,9 +286,10 @@ def test_phases_epochs_schedules_and_state(monkeypatch):
 def test_a_restored_fleet_calls_the_hooks_that_are_still_due(monkeypatch):
     """Records fall inside epochs (7), on an epoch's end (24, 48) and on a phase's end (30)."""
     x, data, hidden = toy()
-    from puarena.algorithms.core import registry
+    from puarena import catalog
 
-    monkeypatch.setitem(registry._plugins, "two-stage", registry.entries_of(_TwoStage, "plugin")[0])
+    info = catalog.describe_algorithm(_TwoStage, "plugin")[0]
+    monkeypatch.setitem(catalog.get_all(), "two-stage", info)
     some = rows("two-stage", 2, data, hidden)
     for every, steps in ((7, 70), (24, 18), (30, 60)):
         config = replace(CONFIG, steps=steps, warmup=24 if every == 24 else 30, record_every=every)

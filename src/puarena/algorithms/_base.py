@@ -83,6 +83,15 @@ class Hyper:
         self.default, self.doc, self.search, self.choices = default, doc, search, choices
         self.name = ""
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        return {
+            "default": self.default,
+            "search": str(self.search or ""),
+            "choices": list(self.choices),
+            "meaning": self.doc,
+        }
+
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
@@ -258,6 +267,7 @@ class Algorithm(nn.Module):
         title: the name in tables.
         paper: authors, title, venue and year.
         differs: how it differs from the published code.
+        notes: what a reader must know about its results on a dataset, by dataset.
         setting: the setting it assumes: "one-sample", "two-sample" or "either".
         needs_prior: whether it uses the class prior.
         calibrates: whether it has a calibrated form, registered as ``<name>-c``.
@@ -283,6 +293,7 @@ class Algorithm(nn.Module):
     title: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     differs: ClassVar[str] = ""
+    notes: ClassVar[Mapping[str, str]] = {}
     setting: ClassVar[str] = "either"
     needs_prior: ClassVar[bool] = True
     calibrates: ClassVar[bool] = False
@@ -355,6 +366,11 @@ class Algorithm(nn.Module):
             self._options[name] = tuple(values)
 
     # -- declarations ------------------------------------------------------------------------------
+
+    @classmethod
+    def overrides(cls, method: str) -> bool:
+        """Return whether the class overrides a method of ``Algorithm``."""
+        return getattr(cls, method) is not getattr(Algorithm, method)
 
     @classmethod
     def hypers(cls) -> dict[str, Hyper]:

@@ -3,6 +3,9 @@
 Li, Li, Feng, Ouyang: Who is your right mixup partner in positive and unlabeled learning. ICLR 2022.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +29,11 @@ class P3MixE(P3Mix):
         "first epoch. The early-learning weight of 5 is the paper's; it works against an untrained teacher, whose "
         "arbitrary outputs hold the network during the first epoch, and on Letter all outputs collapse to one side."
     )
+
+    notes: ClassVar[Mapping[str, str]] = {
+        "letter": "its early-learning weight of 5 works against an untrained teacher, and on "
+        "Letter all outputs collapse to one side"
+    }
 
     w_early = Hyper(5.0, "weight of the early-learning term")
 

@@ -1,23 +1,30 @@
-"""Classics that people try first, as scikit-learn estimators around any scikit-learn classifier: one file each."""
+"""Classic methods as scikit-learn estimators around any scikit-learn classifier: one file each.
+
+Each class declares in ``forms`` how experiments run it, so that it is registered as a method.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
+_MODULES = {
     "BaggingPUClassifier": "bagging",
     "BiasedClassifier": "biased",
+    "ClassicForm": "wrapper",
     "ElkanNotoClassifier": "elkan_noto",
     "PUExtraTreesClassifier": "puet",
+    "PUWrapper": "wrapper",
     "SarEMClassifier": "sar_em",
     "SpiesClassifier": "spies",
 }
 __all__ = [
     "BaggingPUClassifier",
     "BiasedClassifier",
+    "ClassicForm",
     "ElkanNotoClassifier",
     "PUExtraTreesClassifier",
+    "PUWrapper",
     "SarEMClassifier",
     "SpiesClassifier",
 ]
@@ -29,12 +36,13 @@ if TYPE_CHECKING:
     from puarena.classics.puet import PUExtraTreesClassifier
     from puarena.classics.sar_em import SarEMClassifier
     from puarena.classics.spies import SpiesClassifier
+    from puarena.classics.wrapper import ClassicForm, PUWrapper
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'puarena.classics' has no attribute '{name}'")
-    return getattr(import_module(f"puarena.classics.{_HOMES[name]}"), name)
+    return getattr(import_module(f"puarena.classics.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,29 +1,51 @@
 """Bagging PU.
 
-Mordelet, Vert: A bagging SVM to learn from positive and unlabeled examples. Pattern Recognition Letters 37, 2014.
+Mordelet, Vert: A bagging SVM to learn from positive and unlabeled examples. Pattern Recognition
+Letters 37, 2014.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from puarena.classics.base import Floats, Index, PUWrapper, fit_weighted, positive_probability, rows
+from puarena.classics.wrapper import (
+    ClassicForm,
+    Floats,
+    Index,
+    PUWrapper,
+    fit_weighted,
+    predict_positive,
+    take_rows,
+)
 from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
 class BaggingPUClassifier(PUWrapper):
-    """The mean of many classifiers, each of all positives against a random part of the unlabeled rows.
+    """The mean of many classifiers, each of all positives against a random part of the unlabeled.
 
-    ``sample_size``: rows of each part, drawn with replacement (None: as many as there are positives). ``n_jobs``:
-    threads that fit and predict; ``verbose``: how much joblib tells of them. ``oob_score_``: for every training row the
-    mean over the classifiers that did not see it as negative; NaN for rows that all of them saw, and for the labeled
-    ones.
+    ``sample_size``: rows of each part, drawn with replacement (None: the number of positives).
+    ``n_jobs``: threads that fit and predict. ``verbose``: verbosity of joblib. ``oob_score_``: for
+    every training row the mean over the classifiers that did not see it as negative; NaN for rows
+    that all of them saw, and for labeled rows.
     """
+
+    paper: ClassVar[str] = (
+        "Mordelet, Vert: A bagging SVM to learn from positive and unlabeled examples, Pattern "
+        "Recognition Letters 2014"
+    )
+    minutes_on_images: ClassVar[int] = 45
+    forms: ClassVar[tuple[ClassicForm, ...]] = (
+        ClassicForm(
+            "bagging-pu",
+            "Bagging PU",
+            "The mean of 50 trees, each of all positives against as many random unlabeled rows.",
+        ),
+    )
 
     estimator: Any = None
     n_estimators: int = 50
@@ -33,7 +55,7 @@ class BaggingPUClassifier(PUWrapper):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _default(self) -> Any:
+    def _make_default(self) -> Any:
         from sklearn.tree import DecisionTreeClassifier
 
         return DecisionTreeClassifier(min_samples_leaf=2)
@@ -46,32 +68,30 @@ class BaggingPUClassifier(PUWrapper):
         positive, negative = np.flatnonzero(labels.positive), np.flatnonzero(labels.negative)
         unlabeled = np.flatnonzero(labels.unlabeled)
         size = self.sample_size or len(positive)
+        # Both use ``rng``, so the order of the two draws matters.
         bags = [
-            (rng.choice(unlabeled, size), self._fresh(rng)) for _ in range(self.n_estimators)
-        ]  # in this order
+            (rng.choice(unlabeled, size), self._clone_estimator(rng))
+            for _ in range(self.n_estimators)
+        ]
 
-        def member(drawn: Index, model: Any) -> tuple[Any, Index, Floats]:
+        def fit_member(drawn: Index, model: Any) -> tuple[Any, Index, Floats]:
             index = np.concatenate([positive, negative, drawn])
+            target = (np.arange(len(index)) < len(positive)).astype(int)
             own = None if weight is None else weight[index]
-            fit_weighted(
-                model, rows(X, index), (np.arange(len(index)) < len(positive)).astype(int), own
-            )
+            fit_weighted(model, take_rows(X, index), target, own)
             out = np.setdiff1d(unlabeled, drawn)
-            return (
-                model,
-                out,
-                positive_probability(model, rows(X, out)) if len(out) else np.zeros(0),
-            )
+            score = predict_positive(model, take_rows(X, out)) if len(out) else np.zeros(0)
+            return model, out, score
 
         total, times = np.zeros(len(labels.positive)), np.zeros(len(labels.positive))
         self.estimators_ = []
         jobs = Parallel(self.n_jobs, prefer="threads", verbose=self.verbose)
-        for model, out, score in jobs(delayed(member)(*bag) for bag in bags):
+        for model, out, score in jobs(delayed(fit_member)(*bag) for bag in bags):
             total[out] += score
             times[out] += 1
             self.estimators_.append(model)
         self.oob_score_ = np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
 
-    def _probability(self, X: Any) -> Floats:
-        jobs = (delayed(positive_probability)(model, X) for model in self.estimators_)
+    def _predict_positive(self, X: Any) -> Floats:
+        jobs = (delayed(predict_positive)(model, X) for model in self.estimators_)
         return np.asarray(np.mean(Parallel(self.n_jobs, prefer="threads")(jobs), axis=0))

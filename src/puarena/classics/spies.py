@@ -6,21 +6,41 @@ Liu, Lee, Yu, Li: Partially supervised classification of text documents. ICML 20
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from puarena.classics.base import Floats, PUWrapper, fit_weighted, positive_probability, rows
+from puarena.classics.wrapper import (
+    ClassicForm,
+    Floats,
+    PUWrapper,
+    fit_weighted,
+    predict_positive,
+    take_rows,
+)
 from puarena.pu.labels import Labels
 
 
 @dataclass(eq=False, repr=False)
 class SpiesClassifier(PUWrapper):
-    """Hide some positives (spies) among the unlabeled rows; what scores below them is reliably negative; learn from it.
+    """Two steps: positives hidden among the unlabeled rows (spies) show which rows are negative.
 
-    ``spies``: the share of positives that spy. ``noise``: the share of spies that may score below the cut. Second
-    step: the wrapped classifier, all positives against the reliable negatives (the paper iterates by EM instead).
+    Rows that score below the spies are reliable negatives. In the second step the wrapped
+    classifier learns all positives against these; the paper iterates by EM instead. ``spies``: the
+    share of positives that are spies. ``noise``: the share of spies that may score below the cut.
     """
+
+    paper: ClassVar[str] = (
+        "Liu, Lee, Yu, Li: Partially supervised classification of text documents, ICML 2002"
+    )
+    forms: ClassVar[tuple[ClassicForm, ...]] = (
+        ClassicForm(
+            "spies",
+            "Spies",
+            "Unlabeled rows that score below hidden positives are negatives; then logistic "
+            "regression against these.",
+        ),
+    )
 
     estimator: Any = None
     spies: float = 0.15
@@ -34,7 +54,8 @@ class SpiesClassifier(PUWrapper):
         for name in ("spies", "noise"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(
-                    f"{name} must lie strictly between 0 and 1, and {getattr(self, name)!r} was given"
+                    f"{name} must lie strictly between 0 and 1, and {getattr(self, name)!r} was "
+                    "given"
                 )
         labeled = labels.positive
         positives = rng.permutation(np.flatnonzero(labeled))
@@ -42,20 +63,19 @@ class SpiesClassifier(PUWrapper):
         spies = positives[:count]
         target = labeled.astype(int)
         target[spies] = 0
-        score = positive_probability(fit_weighted(self._fresh(rng), X, target, weight), X)
+        score = predict_positive(fit_weighted(self._clone_estimator(rng), X, target, weight), X)
         unlabeled = np.flatnonzero(~labeled)
         self.threshold_ = float(np.quantile(score[spies] if count else score[labeled], self.noise))
         negative = unlabeled[(score[unlabeled] < self.threshold_) | labels.negative[unlabeled]]
-        if not len(negative):  # nothing scores below the spies: the lowest tenth has to do
-            negative = unlabeled[
-                np.argsort(score[unlabeled], kind="stable")[: max(1, len(unlabeled) // 10)]
-            ]
+        if not len(negative):  # no row scores below the spies: take the lowest tenth
+            lowest = np.argsort(score[unlabeled], kind="stable")
+            negative = unlabeled[lowest[: max(1, len(unlabeled) // 10)]]
         self.reliable_negatives_ = negative
         kept = np.concatenate([np.flatnonzero(labeled), negative])
         own = None if weight is None else weight[kept]
         self.estimator_ = fit_weighted(
-            self._fresh(rng), rows(X, kept), labeled[kept].astype(int), own
+            self._clone_estimator(rng), take_rows(X, kept), labeled[kept].astype(int), own
         )
 
-    def _probability(self, X: Any) -> Floats:
-        return positive_probability(self.estimator_, X)
+    def _predict_positive(self, X: Any) -> Floats:
+        return predict_positive(self.estimator_, X)

@@ -25,8 +25,7 @@ from puarena.cli import (
     speed,
 )
 from puarena.cli.manners import App, Quiet, Verbose, begin, complain, manners
-from puarena.errors import UserError
-from puarena.without_torch import TRAINING, needs
+from puarena.errors import UserError, missing_package
 
 INTERRUPTED = 130  # 128 and the number of SIGINT
 
@@ -91,7 +90,8 @@ def _sentence(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     if isinstance(error, ModuleNotFoundError):
-        return needs(error.name) if error.name and error.name.split(".")[0] in TRAINING else None
+        missing = missing_package(error)
+        return None if missing is None else str(missing)
     return str(error)
 
 

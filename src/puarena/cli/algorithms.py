@@ -39,16 +39,14 @@ def explain(
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from the published code."""
     from puarena import catalog, plugins
-    from puarena.algorithms.core.describe import describe
-    from puarena.algorithms.core.describe import explain as text
 
     for path in plugin or ():
         plugins.load(path)
-    entry = catalog.get(name)
+    info = catalog.get(name)
     if as_json:
-        answer(describe(entry))
+        answer(info.to_json())
     else:
-        typer.echo(text(entry))
+        typer.echo(catalog.explain(info))
 
 
 def check(
@@ -69,7 +67,7 @@ def check(
     names = plugins.load(target) if target.endswith(".py") else [catalog.get(target).name]
     if not names:
         raise UserError(f"'{target}' defines no algorithm; there is nothing to check")
-    if catalog.get(names[0]).fits:
+    if catalog.get(names[0]).is_classic:
         raise UserError(
             f"'{target}' is fitted at once; the contract is about algorithms that are trained by steps"
         )

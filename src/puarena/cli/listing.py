@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from puarena.without_torch import torch_or_names
-
 Rows = list[dict[str, Any]]
 DATASET_FIELDS = (
     "name",
@@ -35,12 +33,11 @@ class Listing:
 def list_algorithms() -> Rows:
     """Return every registered method."""
     from puarena import catalog
-    from puarena.algorithms.core.describe import describe
 
     rows = []
-    for entry in catalog.entries().values():
+    for entry in catalog.get_all().values():
         years = re.findall(r"\b(?:19|20)\d\d\b", entry.paper)
-        rows.append(describe(entry) | {"year": years[-1] if years else ""})
+        rows.append(entry.to_json() | {"year": years[-1] if years else ""})
     return rows
 
 
@@ -89,12 +86,10 @@ def list_suites() -> Rows:
 
 def list_engines() -> Rows:
     """Return every executor."""
-    with torch_or_names():
-        from puarena.experiments import executors
+    from puarena.experiments import executors
 
-        kinds = executors.kinds()
     rows = []
-    for name, kind in kinds.items():
+    for name, kind in executors.kinds().items():
         meaning = (inspect.getdoc(kind) or "").partition("\n")[0]
         rows.append({"name": name, "devices": list(kind.devices), "meaning": meaning})
     return rows

@@ -13,7 +13,6 @@ from puarena.datasets.download import FileStatus, named_folder
 from puarena.datasets.views import Views
 from puarena.errors import UserError, unknown_name
 from puarena.utils.discovery import import_modules
-from puarena.without_torch import torch_or_names
 
 
 class Reader(Protocol):
@@ -75,8 +74,7 @@ def is_pinned(name: str | os.PathLike[str]) -> bool:
 
 def views_of(name: str, profile: str) -> Views:
     """Return the views a dataset of this name is trained with; a user's own has none."""
-    with torch_or_names():
-        return readers()[name].INFO.views_of(profile) if name in readers() else Views()
+    return readers()[name].INFO.views_of(profile) if name in readers() else Views()
 
 
 def load(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None) -> Dataset:

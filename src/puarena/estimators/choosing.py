@@ -21,7 +21,7 @@ class Choosing(BaseEstimator):
 
     def _named(self) -> bool:
         """Is it a network algorithm by its name?"""
-        return isinstance(self.algorithm, str) and self.algorithm != AUTO and not self._entry().fits
+        return isinstance(self.algorithm, str) and self.algorithm != AUTO and not self._entry().is_classic
 
     def _ensemble_of(self, table: PUTable) -> int:
         """How many networks a named algorithm is trained as."""
@@ -33,9 +33,9 @@ class Choosing(BaseEstimator):
 
     def _check_base(self) -> None:
         """Refuse a ``base`` that nothing would wrap."""
-        classic = isinstance(self.algorithm, str) and self.algorithm != AUTO and self._entry().fits
+        classic = isinstance(self.algorithm, str) and self.algorithm != AUTO and self._entry().is_classic
         if self.base is None or (
-            classic and "estimator" in self._entry().make(0).get_params(deep=False)
+            classic and "estimator" in self._entry().make_estimator(0).get_params(deep=False)
         ):
             return
         name = self.algorithm if isinstance(self.algorithm, str) else type(self.algorithm).__name__
@@ -61,8 +61,8 @@ class Choosing(BaseEstimator):
             )
             return [Linear(), Trees(), networks]
         entry = self._entry()
-        if entry.fits:
-            classic = entry.make(0)
+        if entry.is_classic:
+            classic = entry.make_estimator(0)
             own = {"estimator": self.base, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
             known = classic.get_params(deep=False)
             classic.set_params(

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
-from puarena.classics.base import PUWrapper, fit_weighted
+from puarena.classics.wrapper import PUWrapper, fit_weighted
 from puarena.estimators.members import (
     ForestMember,
     GivenMember,

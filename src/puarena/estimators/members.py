@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from puarena.classics.base import PUWrapper, positive_probability
+from puarena.classics.wrapper import PUWrapper, predict_positive
 from puarena.errors import UserError
 from puarena.estimators.training import Model, Network
 
@@ -211,7 +211,7 @@ class GivenMember(Member):
         X, model = tree if self.trees else dense, self.estimator
         if hasattr(model, "decision_function") and not isinstance(model, PUWrapper):
             return np.asarray(model.decision_function(X), float)
-        return log_odds(positive_probability(model, X))
+        return log_odds(predict_positive(model, X))
 
     def plain(self) -> tuple[dict[str, Any], Arrays]:
         """It cannot be written without pickle."""

@@ -200,7 +200,7 @@ class PUSearch(Showing, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         drawn = [first]
         for at in range(1, self.n_iter):
             if self.space is None:
-                config = draw_configuration(at, seed, networks.kind_of(base.network), declared)
+                config = draw_configuration(at, seed, networks.resolve(base.network), declared)
                 values = {
                     "lr": config.lr * min(max(paper.STEPS / base.steps, 1.0), 10.0),
                     "batch_size": config.batch_size,

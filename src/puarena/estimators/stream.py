@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight
 
-from puarena.classics.base import fit_weighted
+from puarena.classics.wrapper import fit_weighted
 from puarena.estimators import portfolio
 from puarena.estimators.learners import Given, PUTable
 from puarena.estimators.training import hold_out

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from puarena import catalog, metrics
-from puarena.classics.entries import ClassicEntry
 from puarena.datasets import Dataset
 from puarena.training import Curves, Row
 
@@ -38,12 +37,11 @@ def fit_and_evaluate(row: Row, dataset: Dataset) -> dict[str, float]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     entry = catalog.get(row.algorithm)
-    assert isinstance(entry, ClassicEntry)
     data, hidden = row.data, row.hidden
     x = dataset.table(np.concatenate([data.p_train, data.u_train]))
     s = np.repeat([1, 0], [len(data.p_train), len(data.u_train)])
     with threadpool_limits(1):
-        model = entry.make(row.seed, data.prior).fit(x, s)
+        model = entry.make_estimator(row.seed, data.prior).fit(x, s)
         scores = [
             torch.from_numpy(model.decision_function(dataset.table(index)) - TIE)[None]
             for index in (data.p_val, data.u_val, data.test)

@@ -15,7 +15,7 @@ from typing import Any
 
 from puarena import catalog, datasets, networks, plugins
 from puarena.algorithms import draw_configuration
-from puarena.algorithms.core.entry import Entry
+from puarena.catalog import MethodInfo
 from puarena.datasets import Views
 from puarena.datasets.dataset import DatasetInfo
 from puarena.errors import UserError
@@ -318,7 +318,7 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
     form = spec.calibration if entry.calibrated else None
     steps, record_every, configs = spec.steps, spec.record_every, spec.configs
     sources = spec.prior_source
-    if entry.fits:  # fitted at once: without steps, network and search
+    if entry.is_classic:  # fitted at once: without steps, network and search
         steps, record_every, configs, network = 1, 1, 1, networks.DEFAULT
         sources = sources if entry.needs_prior else sources[:1]
     kind = networks.get(network)
@@ -351,7 +351,7 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
         )
 
 
-def digest_plugins(entry: Entry, network: type[networks.RunNetwork]) -> str:
+def digest_plugins(entry: MethodInfo, network: type[networks.RunNetwork]) -> str:
     """Return a digest of the plugin files of an algorithm and a network; empty if built-in."""
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
@@ -464,7 +464,7 @@ def _key_of_fleet(run: RunSpec) -> tuple[Any, ...]:
     # Where a dataset may lack positives in one case and not in another, shapes differ by case.
     case = problem.case if labeling.get(problem.setting).may_lack else 0
     return (
-        catalog.get(run.algorithm).shares_fleet_with,
+        catalog.get(run.algorithm).fleet_key,
         problem.dataset,
         problem.setting,
         problem.rate,

@@ -37,7 +37,7 @@ from puarena.utils.identity import canonical, digest
 from puarena.utils.yaml_files import read_yaml
 
 if TYPE_CHECKING:
-    from puarena.algorithms.core.entry import Entry
+    from puarena.catalog import MethodInfo
 
 ALL = "all"  # in `algorithms`: the paper's, and those of the spec's plugin files
 ALL_KNOWN = "all-known"  # in `algorithms`: every method in its plain form, classics included
@@ -396,14 +396,14 @@ class Spec(BaseModel):
         """Return the algorithms by name, in the form that the profile runs."""
         from puarena import catalog
 
-        entries = catalog.entries()
+        entries = catalog.get_all()
         lists = {
             ALL: [*(n for n, e in entries.items() if e.origin == "puarena" and e.in_paper), *own],
             ALL_KNOWN: [name for name, entry in entries.items() if not entry.variant],
         }
         names = [name for word in self.algorithms for name in lists.get(word, [word])]
         if variant := PROFILES[self.profile].variant:
-            names = [catalog.form(name, variant) for name in names]
+            names = [catalog.find_form(name, variant) for name in names]
         return tuple(dict.fromkeys(names))
 
     def with_profile_choices(self) -> Spec:
@@ -515,7 +515,7 @@ def check_hyper(algorithm: str, fixed: Mapping[str, Any]) -> None:
         raise unknown_name("hyperparameter of every algorithm", min(own), OPTIMIZER_VALUES)
 
 
-def _check_own_value(entry: Entry, name: str, value: Any) -> None:
+def _check_own_value(entry: MethodInfo, name: str, value: Any) -> None:
     """Check a value against the declared choices, or the type and sign of the declared numbers."""
     if name not in entry.hypers:
         known = [*entry.hypers, *OPTIMIZER_VALUES]

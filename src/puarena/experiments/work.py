@@ -34,7 +34,6 @@ SHARED = (
     "optimizer",
 )  # by a fleet
 BIAS = ("label_strength", "posterior_auc")  # of a draw whose labels are not given at random
-FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of its method
 
 Work: TypeAlias = Generator[int, None, None]  # yields the run-steps of its fleet that are behind
 Training: TypeAlias = Generator[int, None, pd.DataFrame]  # the same, and returns rows of the store
@@ -71,7 +70,7 @@ class Job:
         try:
             if self.store.has_shard(fleet.fleet_id):
                 raise Elsewhere
-            if catalog.get(fleet.first.algorithm).fits:
+            if catalog.get(fleet.first.algorithm).is_classic:
                 frame = yield from _fit_classics(self, fleet)
             else:
                 frame = yield from _train(self, fleet, in_flight)
@@ -156,7 +155,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     entry = catalog.get(run.algorithm)
     return {
         **run.columns(),
-        **{name: getattr(entry, name) for name in FACTS},
+        **{name: getattr(entry, name) for name in catalog.METHOD_COLUMNS},
         "prior_used": row.data.prior,
         "n_p": len(row.data.p_train),
         "n_u": len(row.data.u_train),

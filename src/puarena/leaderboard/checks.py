@@ -107,7 +107,7 @@ def _records(curves: DataFrame, planned: dict[str, RunSpec]) -> Iterator[str]:
     """Every curve goes to its end, with a record wherever one is due."""
     for name, steps in curves.groupby("run")["step"]:
         run = planned[str(name)]
-        last = run.steps if catalog.get(run.algorithm).fits else run.all_steps
+        last = run.steps if catalog.get(run.algorithm).is_classic else run.all_steps
         due = {*range(run.record_every, last + 1, run.record_every), last}
         if set(steps) != due or len(steps) != len(due):
             records = f"{len(steps)} records up to step {max(steps)}, not {len(due)} to {last}"

@@ -103,7 +103,7 @@ def reproduce(
     spec = _runnable(store, plugins)
     load_plugins(spec.plugins)
     wanted = (
-        catalog.form(algorithm, PROFILES[spec.profile].variant)
+        catalog.find_form(algorithm, PROFILES[spec.profile].variant)
         if algorithm in catalog.names()
         else algorithm
     )

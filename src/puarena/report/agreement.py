@@ -79,7 +79,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
 
 def _title(method: Method) -> str:
     """The method's plain form as the paper writes it, and what is not as usual about how it was run."""
-    entry = catalog.entries().get(method.base)
+    entry = catalog.get_all().get(method.base)
     title = entry.title if entry and slug(entry.title) == method.base else method.base
     return f"{title} ({', '.join(method.unusual)})" if method.unusual else title
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from puarena.paper import place
+from puarena.paper import find_place
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> l
         section = 0 if method.supervised else 2 if method.baseline else 1
         return (
             section,
-            place(method.base),
+            find_place(method.base),
             method.base,
             method.calibrated,
             method.algorithm,

@@ -256,10 +256,9 @@ def _hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
 def _about(name: str) -> dict[str, Any] | None:
     """A method in words; nothing for one that is not registered here, such as a user's plugin."""
     from puarena import catalog
-    from puarena.algorithms.core.describe import describe
 
     try:
-        return describe(catalog.get(name))
+        return catalog.get(name).to_json()
     except UserError:
         return None
 

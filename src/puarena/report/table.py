@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, cautions
-from puarena.paper import ROW_NOTES
 from puarena.pu.labeling import SCAR
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
@@ -283,7 +282,12 @@ def _one(
         if problem.labeling == SCAR
         else cautions(dict.fromkeys(column.criterion for column in columns))
     )
-    told = {row.label: ROW_NOTES.get((row.base, problem.dataset)) for row in rows}
+    from puarena import catalog
+
+    infos = catalog.get_all()
+    told = {
+        row.label: infos[row.base].notes.get(problem.dataset) for row in rows if row.base in infos
+    }
     about = (
         *(f"{text}." for text in warned),
         *_notes(numbers),

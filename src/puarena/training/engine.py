@@ -71,7 +71,7 @@ class Fleet:
         """
         entries = [catalog.get(row.algorithm) for row in rows]
         for entry in entries:
-            if entry.fits:
+            if entry.is_classic:
                 raise UserError(
                     f"'{entry.name}' is fitted at once and cannot be trained by steps",
                     "not-supported",

@@ -89,7 +89,7 @@ function aboutMethod(about) {
     el("ul", { class: "chips" }, [`assumes ${assumes}`, about.needs_prior ? "needs the class prior" : "no class prior needed",
       ...about.phases.length > 1 ? [about.phases.join(", then ")] : [], ...about.engine_needs].map((words) => el("li", {}, words))),
     el("h3", {}, "Paper"), el("p", {}, about.paper),
-    el("h3", {}, "Objective"), ...prose(about.objective),
+    el("h3", {}, "Objective"), ...prose(about.description),
     about.calibrated ? el("p", {}, "Calibrated for one-sample data: ", el("code", {}, "mean_U"), " becomes ", el("code", {}, "(1-r) mean_U + r mean_P"),
       ", where r is the share of labeled examples, n_P / (n_P + n_U).") : null,
     other >= 0 && about.calibrated_form ? el("p", {}, "Its calibrated form: ", el("button", { type: "button", class: "link", on: { click: () => openMethod(other) } }, el("b", {}, about.calibrated_form))) : null,
