@@ -173,7 +173,7 @@ def dropping(features):
 
 
 def test_a_module_that_cannot_be_stacked_is_refused():
-    with pytest.raises(UserError, match="'deep'.*dropout"):
+    with pytest.raises(UserError, match=r"'deep'.*dropout"):
         networks.register(type("Dropping", (Deep,), {"make": staticmethod(dropping)}))
 
 
