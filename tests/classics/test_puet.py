@@ -89,7 +89,10 @@ def test_golden_cut_range(case):
     for at in (0, 2):
         close([low[at], high[at]], case["expected_value"], case, "range")
     assert (low[1], high[1]) == (5.0, 5.0)
-    assert [side[0] for side in find_cut_range(nodes, both, inner=False)] == [values.min(), values.max()]
+    assert [side[0] for side in find_cut_range(nodes, both, inner=False)] == [
+        values.min(),
+        values.max(),
+    ]
 
 
 @pytest.mark.parametrize("case", cases("tree"), ids=lambda c: c["id"])
@@ -334,7 +337,11 @@ def test_only_features_that_vary_are_drawn():
     assert x[:, 17].min() <= splits.cut[0] < x[:, 17].max()
     everywhere = rng.normal(size=(200, 50))
     seen = {
-        int(make_random_chooser(rng)(TreeTable(everywhere, 100), nodes, TreeRisk(0.5, 100, 100)).feature[0])
+        int(
+            make_random_chooser(rng)(
+                TreeTable(everywhere, 100), nodes, TreeRisk(0.5, 100, 100)
+            ).feature[0]
+        )
         for _ in range(300)
     }
     assert len(seen) > 40  # any of the 50, of which ceil(sqrt(50)) = 8 compete

@@ -75,9 +75,7 @@ class _Looks(Algorithm):
 
 
 def test_what_cannot_be_captured_runs_uncaptured_with_one_warning(monkeypatch):
-    monkeypatch.setitem(
-        catalog.get_all(), "looks", catalog.describe_algorithm(_Looks, "plugin")[0]
-    )
+    monkeypatch.setitem(catalog.get_all(), "looks", catalog.describe_algorithm(_Looks, "plugin")[0])
     x, data, hidden = toy()
     with pytest.warns(UserWarning, match="looks runs uncaptured.*item") as seen:
         curves = training.train(rows("looks", 2, data, hidden), CONFIG, x)

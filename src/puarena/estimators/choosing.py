@@ -21,7 +21,11 @@ class Choosing(BaseEstimator):
 
     def _named(self) -> bool:
         """Is it a network algorithm by its name?"""
-        return isinstance(self.algorithm, str) and self.algorithm != AUTO and not self._entry().is_classic
+        return (
+            isinstance(self.algorithm, str)
+            and self.algorithm != AUTO
+            and not self._entry().is_classic
+        )
 
     def _ensemble_of(self, table: PUTable) -> int:
         """How many networks a named algorithm is trained as."""
@@ -33,7 +37,9 @@ class Choosing(BaseEstimator):
 
     def _check_base(self) -> None:
         """Refuse a ``base`` that nothing would wrap."""
-        classic = isinstance(self.algorithm, str) and self.algorithm != AUTO and self._entry().is_classic
+        classic = (
+            isinstance(self.algorithm, str) and self.algorithm != AUTO and self._entry().is_classic
+        )
         if self.base is None or (
             classic and "estimator" in self._entry().make_estimator(0).get_params(deep=False)
         ):
