@@ -6,8 +6,8 @@ import inspect
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
@@ -197,7 +197,7 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
     if not runs:
         raise UserError(f"nothing is left to run: {'; '.join(notes)}", "invalid-spec")
     images = [info.name for info in infos.values() if info.kind == "image"]
-    notes += _note_slow_work(run for run in runs.values() if run.problem.dataset in images)
+    notes += _note_slow_work([run for run in runs.values() if run.problem.dataset in images])
     return Plan(spec, tuple(runs.values()), tuple(notes), sources)
 
 
@@ -293,16 +293,17 @@ def _check_unlabeled_positives(problem: Problem) -> None:
 
 def _check_sizes_differ_in_rate(problems: Iterable[Problem]) -> None:
     """Refuse two problems that are one row of a table, as they differ in their sizes only."""
-    rows: dict[Problem, Problem] = {}
+    rows: set[tuple[Any, ...]] = set()
     for problem in problems:
-        row = replace(problem, labeled=None, unlabeled=None)
-        if rows.setdefault(row, problem) != problem:
+        row = tuple(problem.columns().values())
+        if row in rows:
             raise UserError(
                 f"two problems on '{problem.dataset}' have the positive rate {problem.rate:g} and "
                 "differ in their sizes only, which would be one row of a table; run them into two "
                 "folders",
                 "conflict",
             )
+        rows.add(row)
 
 
 def _has_setting(algorithm: str, problem: Problem) -> bool:
@@ -313,7 +314,10 @@ def _has_setting(algorithm: str, problem: Problem) -> bool:
 def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterator[RunSpec]:
     """Yield the splits, configurations and prior sources of one algorithm on one problem."""
     entry = catalog.get(algorithm)
-    fixed = {**spec.hyper.get(EVERY_ALGORITHM, {}), **spec.hyper.get(algorithm, {})}
+    fixed: dict[str, Any] = {
+        **spec.hyper.get(EVERY_ALGORITHM, {}),
+        **spec.hyper.get(algorithm, {}),
+    }
     own = {name: value for name, value in fixed.items() if name not in OPTIMIZER_VALUES}
     form = spec.calibration if entry.calibrated else None
     steps, record_every, configs = spec.steps, spec.record_every, spec.configs
@@ -372,64 +376,43 @@ def _note_omissions(
     runs: Iterable[RunSpec],
 ) -> list[str]:
     """Return what the plan does not do of the spec."""
-    notes = _note_missing_cases(spec, infos)
-    unused = [n for n in spec.hyper if n != EVERY_ALGORITHM and n not in spec.algorithms]
-    if unused:
-        notes.append(f"`hyper` sets values for {join_names(unused)}, which is not in `algorithms`")
-    notes += _note_kept_networks(spec, infos)
-    if spec.precision not in {FULL_PRECISION, *(run.precision for run in runs)}:
-        notes.append(f"no network here computes in {spec.precision}: all use {FULL_PRECISION}")
-    skipped = [name for name in spec.algorithms if catalog.get(name).calibrated]
-    if skipped and not all(problem.one_sample for problem in problems):
-        names = ", ".join(skipped)
-        notes.append(
-            f"calibration exists only for one-sample data: {names} skipped in other settings"
-        )
-    return notes
-
-
-def _note_missing_cases(spec: Spec, infos: Mapping[str, DatasetInfo]) -> list[str]:
-    notes: dict[str, None] = {}  # in order, each once
+    notes = []
     for part in spec.problems:
         info = infos[part.dataset]
-        missing = [str(case) for case in part.cases if case not in info.cases]
-        if missing:
-            notes[f"{info.name} has no case {join_names(missing)}: left out"] = None
-    return list(notes)
-
-
-def _note_kept_networks(spec: Spec, infos: Mapping[str, DatasetInfo]) -> list[str]:
-    """Return which datasets keep their own network, as the spec's needs images."""
-    kept: dict[str, list[str]] = {}
+        if missing := [str(case) for case in part.cases if case not in info.cases]:
+            notes.append(f"{info.name} has no case {join_names(missing)}: left out")
+    if unused := set(spec.hyper) - {EVERY_ALGORITHM, *spec.algorithms}:
+        names = join_names(sorted(unused))
+        notes.append(f"`hyper` sets values for {names}, which is not in `algorithms`")
     for info in infos.values():
         network = _choose_network(spec, info)
         if spec.network not in (None, network):
-            kept.setdefault(network, []).append(info.name)
-    notes = []
-    for network, names in kept.items():
-        verb = "keep" if len(names) > 1 else "keeps"
-        notes.append(f"{spec.network} needs images: {join_names(names)} {verb} {network}")
-    return notes
-
-
-def _note_slow_work(runs: Iterable[RunSpec]) -> list[str]:
-    """Return what takes long of runs on images, and is not part of an estimate of the time."""
-    draws: set[Any] = set()
-    fits: Counter[str] = Counter()
-    for run in runs:
-        if catalog.get(run.algorithm).minutes_on_images:
-            fits[run.algorithm] += 1
-        if run.prior_source != TRUE_PRIOR:
-            draws.add((run.problem, run.split, run.salt, run.prior_source))
-    notes = []
-    if draws:
+            notes.append(f"{spec.network} needs images: {info.name} keeps {network}")
+    if spec.precision not in {FULL_PRECISION, *(run.precision for run in runs)}:
+        notes.append(f"no network here computes in {spec.precision}: all use {FULL_PRECISION}")
+    calibrated = [name for name in spec.algorithms if catalog.get(name).calibrated]
+    if calibrated and not all(problem.one_sample for problem in problems):
+        names = ", ".join(calibrated)
         notes.append(
-            f"estimating a prior on images takes up to {PRIOR_MINUTES} minutes, and there are "
-            f"{len(draws)} to estimate"
+            f"calibration exists only for one-sample data: {names} skipped in other settings"
         )
-    for name, count in fits.items():
-        minutes = catalog.get(name).minutes_on_images
-        notes.append(f"{name} takes about {minutes} minutes a run on images: {count} runs")
+    return list(dict.fromkeys(notes))
+
+
+def _note_slow_work(runs: Sequence[RunSpec]) -> list[str]:
+    """Return what takes long of runs on images, and is not part of an estimate of the time."""
+    minutes = {run.algorithm: catalog.get(run.algorithm).minutes_on_images for run in runs}
+    counts = Counter(run.algorithm for run in runs)
+    notes = [
+        f"{name} takes about {minutes[name]} minutes a run on images: {counts[name]} runs"
+        for name in counts
+        if minutes[name]
+    ]
+    estimated = [run for run in runs if run.prior_source != TRUE_PRIOR]
+    if draws := {(run.problem, run.split, run.salt, run.prior_source) for run in estimated}:
+        notes.append(
+            f"estimating a prior on images takes up to {PRIOR_MINUTES} minutes: {len(draws)} priors"
+        )
     return notes
 
 

@@ -50,7 +50,6 @@ MAX_STEPS = 10**9  # months on any machine
 DESCRIPTIVE_FIELDS = ("name", "title", "description")  # change nothing about the runs
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labeling")
 PROBLEM_SIZES = ("labeled", "unlabeled")
-SETTING_CODES = ", ".join(f"{setting.code} = {setting.title}" for setting in labeling.settings())
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
@@ -119,7 +118,10 @@ def _unquote_true(value: Any) -> Any:
 Item = TypeVar("Item")
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
-Steps = Annotated[int, Field(le=MAX_STEPS)]
+Size = Annotated[int, Field(ge=MIN_SIZE)]
+Count = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
+WarmupSteps = Annotated[int, Field(ge=0, le=MAX_STEPS)]
 SettingName = Annotated[str, AfterValidator(lambda name: labeling.get(name).code)]
 MechanismName = Annotated[str, AfterValidator(lambda text: labeling.mechanism(text).text)]
 PriorSource = Annotated[str, BeforeValidator(_unquote_true), AfterValidator(name_prior_source)]
@@ -146,32 +148,15 @@ class ProblemSpec(BaseModel):
 
     model_config = STRICT
 
-    dataset: str = Field(
-        description="a built-in dataset, or the path of a YAML file that describes your own table"
-    )
-    cases: OneOrMore[int] = Field(
-        default=(1,), description="which positive classes: 1, 2, ... as the dataset numbers them"
-    )
-    settings: OneOrMore[SettingName] = Field(default=(DEFAULT_SETTING,), description=SETTING_CODES)
-    rates: OneOrMore[Share] = Field(
-        default=(paper.RATE,), description="share of labeled positives among all training points"
-    )
-    priors: OneOrMore[Share | None] = Field(
-        default=(None,), description="class priors; null = the dataset's own"
-    )
-    labeling: OneOrMore[MechanismName] = Field(
-        default=(SCAR,), description="which of the positives are labeled"
-    )
-    labeled: int | None = Field(
-        default=None,
-        ge=MIN_SIZE,
-        description="labeled positives, with `unlabeled` in place of rates",
-    )
-    unlabeled: int | None = Field(
-        default=None,
-        ge=MIN_SIZE,
-        description="unlabeled examples, with `labeled` in place of rates",
-    )
+    dataset: str  # a built-in one, or the path of a YAML file that describes a user's own table
+    cases: OneOrMore[int] = (1,)  # which classes are positive, as the dataset numbers them
+    settings: OneOrMore[SettingName] = (DEFAULT_SETTING,)
+    rates: OneOrMore[Share] = (paper.RATE,)  # labeled positives / all training points
+    priors: OneOrMore[Share | None] = (None,)  # class priors; None: the dataset's own
+    labeling: OneOrMore[MechanismName] = (SCAR,)  # which of the positives are labeled
+    # Numbers of labeled positives and of unlabeled examples, instead of rates.
+    labeled: Size | None = None
+    unlabeled: Size | None = None
 
     @model_validator(mode="after")
     def _check_sizes(self) -> ProblemSpec:
@@ -207,65 +192,30 @@ class Spec(BaseModel):
 
     model_config = STRICT
 
-    name: str = Field(default="experiment", description="a short name")
-    title: str = Field(default="", description="a heading for the report")
-    description: str = Field(default="", description="what it is, in a sentence")
-    problems: OneOrMore[ProblemSpec] = Field(description="what is to be learned")
-    algorithms: OneOrMore[str] = Field(default=(ALL,), description="names, or all, or all-known")
-    profile: Literal["definition", "released"] = Field(
-        default="definition",
-        description="whose choices: the definitions', or the published code's as a whole",
+    name: str = "experiment"
+    title: str = ""  # the heading of its report
+    description: str = ""  # in a sentence
+    problems: OneOrMore[ProblemSpec]
+    algorithms: OneOrMore[str] = (ALL,)  # names, ALL, or ALL_KNOWN
+    # The choices of the definitions, or those of the published code. The next two choices are
+    # the profile's if they are None.
+    profile: Literal["definition", "released"] = "definition"
+    draws: Literal["shared", "per-split"] | None = None  # of configurations, for the splits
+    calibration: Literal["weighted", "batch-union"] | None = None  # of calibrated forms
+    network: str | None = None  # None: the one that goes with the dataset
+    optimizer: Literal["protocol", "authors"] = (
+        PROTOCOL_OPTIMIZER  # or that of each method's authors
     )
-    draws: Literal["shared", "per-split"] | None = Field(
-        default=None,
-        description="are configurations shared by all splits? null = as the profile has it",
-    )
-    calibration: Literal["weighted", "batch-union"] | None = Field(
-        default=None, description="form of the -c algorithms; null = as the profile has it"
-    )
-    network: str | None = Field(
-        default=None, description="network; null = the one that goes with the dataset"
-    )
-    optimizer: Literal["protocol", "authors"] = Field(
-        default=PROTOCOL_OPTIMIZER,
-        description="the protocol's SGD for all, or what each method's authors trained it with",
-    )
-    precision: Literal["float32", "bf16"] = Field(
-        default=FULL_PRECISION,
-        description="what activations are computed in, where the network has a choice",
-    )
-    steps: Steps = Field(
-        default=paper.STEPS, ge=1, description="training steps of the algorithm's own objective"
-    )
-    warmup: Steps = Field(
-        default=paper.WARMUP_STEPS,
-        ge=0,
-        description="steps of a first stage, on top, for algorithms that have one",
-    )
-    record_every: int = Field(
-        default=paper.RECORD_STEPS, ge=1, description="steps between two records of the curves"
-    )
-    seed: int = Field(
-        default=0, description="changes every random choice of training, not the data"
-    )
-    splits: int = Field(default=paper.SPLITS, ge=1, description="data draws per problem")
-    configs: int = Field(
-        default=paper.CONFIGS,
-        ge=1,
-        description="hyperparameter configurations per run; number 0 is the default",
-    )
-    prior_source: OneOrMore[PriorSource] = Field(
-        default=(TRUE_PRIOR,),
-        description="the prior that algorithms are given: true, or estimate:METHOD "
-        "(such as estimate:bbe), or several",
-    )
-    hyper: dict[str, FixedValues] = Field(
-        default={},
-        description="fixed values: {algorithm, or * for every one: {hyperparameter: value}}",
-    )
-    plugins: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(
-        default=(), description="Python files with algorithms of your own"
-    )
+    precision: Literal["float32", "bf16"] = FULL_PRECISION  # of activations, if the network can
+    steps: Steps = paper.STEPS  # of the algorithm's own objective
+    warmup: WarmupSteps = paper.WARMUP_STEPS  # of a first stage, in addition, if there is one
+    record_every: Count = paper.RECORD_STEPS  # steps between two records of the curves
+    seed: int = 0  # changes every random choice of training, not the data
+    splits: Count = paper.SPLITS  # draws of data per problem
+    configs: Count = paper.CONFIGS  # configurations of hyperparameters; number 0 is the default
+    prior_source: OneOrMore[PriorSource] = (TRUE_PRIOR,)  # of the prior given to algorithms
+    hyper: dict[str, FixedValues] = {}  # by algorithm; EVERY_ALGORITHM for all
+    plugins: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()  # Python files
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -356,19 +306,12 @@ class Spec(BaseModel):
     def summarize(self) -> str:
         """Return what is run, in a sentence."""
         names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
-        codes = [code for problem in self.problems for code in problem.settings]
-        settings = dict.fromkeys(labeling.get(code).title for code in codes)
         methods = "every algorithm" if ALL in self.algorithms else join_names(self.algorithms)
-        sized = [problem for problem in self.problems if problem.labeled is not None]
-        rates = sorted({r for p in self.problems if p not in sized for r in p.rates})
-        labeled = [f"{p.labeled:,} labeled and {p.unlabeled:,} unlabeled" for p in sized]
-        if rates:
-            labeled.insert(0, f"{join_names([f'{100 * rate:g}%' for rate in rates])} labeled")
-        return (
-            f"{methods[0].upper()}{methods[1:]} on {join_names(names)}, {join_names(settings)}, "
-            f"{join_names(dict.fromkeys(labeled))}: {format_count(self.splits, 'split')}, "
+        sentence = (
+            f"{methods} on {join_names(names)}: {format_count(self.splits, 'split')}, "
             f"{format_count(self.configs, 'configuration')}, {self.steps:,} steps."
         )
+        return sentence[0].upper() + sentence[1:]
 
     def resolve(self) -> Spec:
         """Return the spec with ``all``, the profile's choices and paths spelled out.
@@ -525,19 +468,19 @@ def _check_own_value(entry: MethodInfo, name: str, value: Any) -> None:
         if value not in hyper.choices:
             raise unknown_name(f"{name} of {entry.name}", str(value), hyper.choices)
         return
-    searched = [v for v in getattr(hyper.search, "values", ()) if not isinstance(v, str)]
-    wanted = ""
+    declared = [hyper.default, *getattr(hyper.search, "values", ())]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value):
         wanted = "a finite number"
-    elif isinstance(hyper.default, int) and not float(value).is_integer():
+    elif isinstance(hyper.default, int) and value != round(value):
         wanted = "a whole number"
-    elif value < 0 <= min([hyper.default, *searched]):
+    elif value < 0 <= min(declared):
         wanted = "at least 0"
-    if wanted:
-        raise UserError(
-            f"{name} of {entry.name} must be {wanted}, and {value!r} was given", "invalid-value"
-        )
+    else:
+        return
+    raise UserError(
+        f"{name} of {entry.name} must be {wanted}, and {value!r} was given", "invalid-value"
+    )
 
 
 def _explain(error: ValidationError) -> UserError:

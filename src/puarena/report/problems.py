@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from puarena.pu import labeling
 from puarena.pu.problem import PROBLEM_COLUMNS as PROBLEM
@@ -27,7 +27,7 @@ def settings() -> dict[str, labeling.Setting]:
 def read(kind: type[Kind], row: Mapping[str, Any]) -> Kind:
     """Return the problem or method of a row."""
     if issubclass(kind, Problem):
-        return kind.from_columns(row)
+        return cast(Kind, kind.from_columns(row))
     return kind(**{field.name: row[field.name] for field in fields(kind)})  # type: ignore[arg-type]
 
 
