@@ -39,7 +39,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from puarena import PUClassifier, UserError, classics
 from puarena.datasets.encoding import TableEncoder
-from puarena.datasets.frames import read_frame
+from puarena.datasets.tables import read_table
 from puarena.errors import unknown_name
 
 Flags = npt.NDArray[np.bool_]
@@ -130,7 +130,7 @@ def load_table(name: str) -> tuple[pd.DataFrame, Flags]:
     if source.startswith("openml:"):
         frame = fetch_openml(source.removeprefix("openml:"))
     elif Path(source).is_file():
-        frame = read_frame(Path(source))
+        frame = read_table(Path(source))
     else:
         raise UserError(f"the file '{source}' does not exist", "missing-file")
     frame.columns = [str(column) for column in frame.columns]

@@ -43,11 +43,11 @@ def draw_problems(
     """Draw a dataset of the benchmark at every prior, in every setting."""
     dataset = datasets.load(name, folder)
     for setting, prior, split in product(settings, priors, range(splits)):
-        rate = labeling.get(setting).modest_rate(prior)
+        rate = labeling.get_setting(setting).modest_rate(prior)
         pu, _ = draw_pu_data(dataset, Problem(name, 1, setting, rate, prior), split)
         p = dataset.table(np.r_[pu.p_val, pu.p_train]).astype(np.float64)
         u = dataset.table(np.r_[pu.u_val, pu.u_train]).astype(np.float64)
-        facts = {"data": name, "setting": labeling.get(setting).title, "at": f"{prior:g}"}
+        facts = {"data": name, "setting": labeling.get_setting(setting).title, "at": f"{prior:g}"}
         yield facts | {"split": split, "prior": pu.prior, "rate": pu.rate}, Sample(p, u)
 
 
@@ -71,7 +71,7 @@ def measure(draws: Iterable[Draw], methods: Sequence[str]) -> Iterator[dict[str,
         refits = refit_sample(sample)
         for method in methods:
             began = time.perf_counter()
-            setting = labeling.get(facts["setting"])
+            setting = labeling.get_setting(facts["setting"])
             found = run_method(sample, METHODS[method], setting, None, {}, refits)
             low, high = found.interval
             yield facts | {

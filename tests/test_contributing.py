@@ -217,7 +217,7 @@ def test_what_can_be_added_is_found_where_the_picture_says():
     members = {
         "algorithm": catalog.get("nnpu").cls,
         "dataset": datasets.readers()["digits"],
-        "labeling mechanism": type(labeling.mechanism("class")),
+        "labeling mechanism": type(labeling.get_mechanism("class")),
         "criterion": metrics.CRITERIA["pa"].compute,
         "test metric": metrics.METRICS["auc"].compute,
         "network": networks.get("mlp"),

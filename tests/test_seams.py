@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "puarena"
 TABLE = """
 from pathlib import Path
 import numpy as np
-from puarena.datasets.dataset import Dataset, DatasetInfo, from_info
+from puarena.datasets.base import Dataset, DatasetInfo, from_info
 
 INFO = DatasetInfo(
     name="two-moons", title="Two moons", description="400 points", examples=400, class_names=("low", "high"),
@@ -56,7 +56,7 @@ class Darker:
 IMAGES = """
 from pathlib import Path
 import numpy as np
-from puarena.datasets.dataset import Dataset, DatasetInfo, from_info
+from puarena.datasets.base import Dataset, DatasetInfo, from_info
 from puarena.datasets.views import Views
 
 def views():
@@ -138,7 +138,7 @@ MECHANISM = '''
 from dataclasses import dataclass
 import numpy as np
 from puarena.pu.labeling.base import Candidates, Chances, Mechanism
-from puarena.pu.labeling.solving import weighted
+from puarena.pu.labeling.solving import solve_weights
 
 @dataclass(frozen=True)
 class First(Mechanism):
@@ -149,7 +149,7 @@ class First(Mechanism):
 
     def propensity(self, candidates: Candidates) -> Chances:
         place = candidates.index / len(candidates.dataset.classes)
-        return weighted(-self.strength * place.astype(np.float64), candidates.labels, self.text)
+        return solve_weights(-self.strength * place.astype(np.float64), candidates.labels, self.text)
 
 MECHANISM = First
 '''

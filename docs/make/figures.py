@@ -72,7 +72,7 @@ def _kinds() -> Any:
 def settings() -> alt.ConcatChart:
     """What a learner is given in the two settings, and what is hidden in it."""
     panels = []
-    for setting in labeling.settings():
+    for setting in labeling.list_settings():
         frame = drawn(setting.code)
         for name, words in (("P", "P: labeled"), ("U", "U: unlabeled")):
             part = frame[frame["set"] == name]
@@ -94,7 +94,7 @@ def label_shift() -> alt.HConcatChart:
     """How many positives are left in U as more of them are labeled."""
     rates = np.linspace(0, PRIOR, 9)[:-1]
     rows = []
-    for setting in labeling.settings():
+    for setting in labeling.list_settings():
         for rate in rates:
             inside = setting.prior_in_u(PRIOR, rate)
             rows.append({"rate": 100 * rate, "share": 100 * inside, "setting": setting.title})

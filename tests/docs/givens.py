@@ -14,7 +14,7 @@ import sklearn
 from documents import ROOT
 
 import puarena
-from puarena.datasets import frames
+from puarena.datasets.tables import read_table
 
 VARIABLES = {  # of a Python block
     "X": "import numpy; X = numpy.random.default_rng(0).normal(size=(400, 3)); X[:200] += 1.5",
@@ -53,7 +53,7 @@ def penguins(file: Path) -> None:
     )
     arff = file.with_suffix(".arff")
     arff.write_bytes(gzip.decompress(packed.read_bytes()))
-    frames.read_frame(arff).to_csv(file, index=False)
+    read_table(arff).to_csv(file, index=False)
 
 
 @lru_cache(maxsize=1)

@@ -31,12 +31,10 @@ from safetensors.numpy import save
 from typer.testing import CliRunner
 
 import puarena
-from old_pickles import batch, old_pickle
 from practice_tables import quick
 from practice_tables import table as learnable
 from puarena.cli import app
-from puarena.datasets import image_files, own
-from puarena.datasets.builtin import cifar10
+from puarena.datasets import images, own_tables
 from puarena.errors import UserError
 from puarena.experiments.doctor import examine
 from puarena.experiments.plan import make_plan
@@ -85,7 +83,7 @@ def table(name: str, write: Callable[[Path], object], **more: object) -> Kind:
             json.dumps({"file": name, "label": "y", "positive": [1], **more})
         )
 
-    return Kind(make, name, lambda folder: own.load(folder / "own.yaml") and None)
+    return Kind(make, name, lambda folder: own_tables.load(folder / "own.yaml") and None)
 
 
 def parquet(file: Path) -> None:
@@ -236,14 +234,10 @@ def tarred(folder: Path) -> None:
 
 def pictures(name: str) -> Callable[[Path], None]:
     def read(folder: Path) -> None:
-        names = image_files.listed(folder / name)
-        image_files.decoded(folder / name, names)
+        names = images.list_images(folder / name)
+        images.decode_images(folder / name, names)
 
     return read
-
-
-def batches(folder: Path) -> None:
-    (folder / "batch").write_bytes(old_pickle(batch()))
 
 
 def published(folder: Path) -> None:
@@ -265,9 +259,11 @@ KINDS = {
     "arff": table("t.arff", lambda file: file.write_text(attributes("y {0, 1}"))),
     "dat": table("t.dat", lambda file: file.write_text(attributes("y {0, 1}"))),
     "npy": Kind(
-        embedded, "x.npy", lambda folder: own.load(folder / "own.yaml") and None, sealed=True
+        embedded, "x.npy", lambda folder: own_tables.load(folder / "own.yaml") and None, sealed=True
     ),
-    "yaml": Kind(described, "own.yaml", lambda folder: own.load(folder / "own.yaml") and None),
+    "yaml": Kind(
+        described, "own.yaml", lambda folder: own_tables.load(folder / "own.yaml") and None
+    ),
     "shard": Kind(results, "out/shards/a.parquet", shard, sealed=True),
     "plan": Kind(results, "out/planned.parquet", plan, sealed=True),
     "state": Kind(results, "out/progress/b.safetensors", state, sealed=True),
@@ -280,7 +276,6 @@ KINDS = {
     "weights": Kind(model, "model/weights.safetensors", predictions, sealed=True),
     "zip": Kind(zipped, "images.zip", pictures("images.zip")),
     "tgz": Kind(tarred, "images.tgz", pictures("images.tgz")),
-    "batch": Kind(batches, "batch", lambda folder: cifar10.read_batch(folder / "batch") and None),
     "published": Kind(
         published, "numbers.csv", lambda folder: read_published(folder / "numbers.csv") and None
     ),

@@ -10,10 +10,10 @@ import pytest
 
 import goldens
 from puarena import datasets
-from puarena.errors import UserError
 from puarena.pu import Problem, draw_pu_data, labeling
-from puarena.pu.draw import label_strength
-from puarena.pu.labeling.base import systematic
+from puarena.pu.draw import measure_label_strength
+from puarena.pu.labeling.base import sample_systematically
+from user_errors import raises_user_error
 
 WAYS = [
     "posterior(strength=2)",
@@ -63,7 +63,7 @@ def text_of(params):
     ids=lambda c: c["id"],
 )
 def test_golden_probabilities(case):
-    mechanism = labeling.mechanism(text_of(case["params"]))
+    mechanism = labeling.get_mechanism(text_of(case["params"]))
     chances = mechanism.propensity(stand_in(case))
     goldens.close(chances, case["expected_value"]["e"], case, "float64", "e")
     assert chances.sum() == pytest.approx(case["expected_extra"]["sum"], abs=1e-12 * len(chances))
@@ -78,10 +78,12 @@ def test_golden_probabilities(case):
 )
 def test_golden_selection(case):
     x, params = case["inputs"], case["params"]
-    selected = systematic(np.array(x["e"]), np.array(x["permutation"]), params["u"], params["n_L"])
+    selected = sample_systematically(
+        np.array(x["e"]), np.array(x["permutation"]), params["u"], params["n_L"]
+    )
     assert np.flatnonzero(selected).tolist() == case["expected_value"]["selected"]
     if "t" in x:
-        strength = label_strength(np.array(x["t"]), selected)
+        strength = measure_label_strength(np.array(x["t"]), selected)
         goldens.close(
             strength, case["expected_extra"]["label_strength"], case, "float64", "label strength"
         )
@@ -94,7 +96,7 @@ def test_golden_selection(case):
 )
 def test_golden_property(case):
     some = stand_in(case, pixels=np.array(case["inputs"]["property"])[:, None])
-    chances = labeling.mechanism("property").propensity(some)
+    chances = labeling.get_mechanism("property").propensity(some)
     assert np.flatnonzero(chances).tolist() == case["expected_value"]["selected"]
     counts = np.unique(some.classes[chances > 0], return_counts=True)[1]
     assert counts.tolist() == case["expected_extra"]["counts"]
@@ -104,7 +106,7 @@ def test_golden_property(case):
     "case", goldens.cases("labelling", lambda c: "-value" in c["id"]), ids=lambda c: c["id"]
 )
 def test_golden_property_of_images(case):
-    mechanism = labeling.mechanism(f"property(kind={case['params']['property']})")
+    mechanism = labeling.get_mechanism(f"property(kind={case['params']['property']})")
     goldens.close(
         mechanism.amount(np.array(case["inputs"]["images"])),
         case["expected_value"],
@@ -114,7 +116,7 @@ def test_golden_property_of_images(case):
     )
 
 
-@pytest.mark.parametrize("setting", labeling.names())
+@pytest.mark.parametrize("setting", [s.code for s in labeling.list_settings()])
 @pytest.mark.parametrize("way", WAYS)
 def test_numbers_are_exact_in_either_setting(way, setting):
     pu, hidden = draw_pu_data(DIGITS, Problem("digits", 1, setting, 0.2, 0.4, way), 1)
@@ -132,7 +134,7 @@ def test_numbers_are_exact_in_either_setting(way, setting):
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_frequencies_are_the_stated_probabilities(way):
-    mechanism, times = labeling.mechanism(way), 10_000
+    mechanism, times = labeling.get_mechanism(way), 10_000
     some = some_candidates()
     chances = mechanism.propensity(some)
     rng = np.random.default_rng(5)
@@ -191,9 +193,9 @@ def test_the_bias_has_its_direction_and_is_reported():
 
 def test_validation_positives_are_as_biased_as_training_ones():
     shares = []
-    for trial in range(8):
+    for split in range(8):
         pu, _ = draw_pu_data(
-            DIGITS, Problem("digits", rate=0.1, labeling="class(strength=2)"), trial
+            DIGITS, Problem("digits", rate=0.1, labeling="class(strength=2)"), split
         )
         shares.append([(DIGITS.classes[part] == 9).mean() for part in (pu.p_train, pu.p_val)])
     train, val = np.mean(shares, 0)
@@ -224,59 +226,59 @@ def test_a_draw_repeats_and_differs_between_mechanisms():
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("way", "code", "tokens"),
     [
-        ("feature(feature=64)", "feature 64: there are 64 columns, counted from 0"),
-        ("feature(feature=0)", "cannot depend on feature 0: it is 0 for all 450 positives"),
-        (
-            "sar-pu(0,1)",
-            "leaves [0-9]+ of 450 candidates with a chance above 0, and 360 of them are to be labeled",
-        ),
-        ("property(kind=red)", "needs images with 3 colors"),
+        ("feature(feature=64)", "invalid-value", ["feature 64", "64 columns"]),
+        ("feature(feature=0)", "invalid-value", ["feature 0", "all 450"]),
+        ("sar-pu(0,1)", "missing-data", ["of 450 candidates", "360"]),
+        ("property(kind=red)", "not-supported", ["3 colors"]),
     ],
 )
-def test_what_cannot_be_satisfied_names_the_number(way, words):
-    with pytest.raises(UserError, match=words):
+def test_an_impossible_mechanism_names_the_number(way, code, tokens):
+    with raises_user_error(code, *tokens):
         draw_pu_data(DIGITS, Problem("digits", rate=0.4, labeling=way), 0)
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("way", "code", "tokens"),
     [
-        ("posterior(form=wieght)", "form of labeling posterior is 'wieght'; did you mean 'weight'"),
-        (
-            "posterior(strength=nan)",
-            "strength of labeling posterior must be a finite number, and is nan",
-        ),
-        ("lbe-a(strength=2)", "no strength 2"),
-        ("boundary(delta=-1)", "delta of labeling boundary is -1; it must be above -0.5"),
-        ("boundary(power=-1)", "power of labeling boundary is -1"),
-        ("feature(feature=age)", "feature of labeling feature is 'age'"),
-        ("sar-pu(2,3)", "range of labeling feature is '2:3'"),
-        ("property(kind=blue)", "kind of labeling property is 'blue'"),
-        ("jerm-s5", "unknown labeling 'jerm-s5'; did you mean 'jerm-s"),
+        ("posterior(form=wieght)", "unknown-name", ["'wieght'", "'weight'"]),
+        ("posterior(strength=nan)", "invalid-value", ["strength", "nan"]),
+        ("posterior(strength=1,strength=2)", "conflict", ["strength"]),
+        ("posterior(strength=1", "invalid-value", ["posterior(strength=1"]),
+        ("lbe-a(strength=2)", "conflict", ["strength 2"]),
+        ("boundary(delta=-1)", "invalid-value", ["delta", "-1"]),
+        ("boundary(power=-1)", "invalid-value", ["power", "-1"]),
+        ("feature(feature=age)", "invalid-value", ["'age'"]),
+        ("sar-pu(2,3)", "invalid-value", ["'2:3'"]),
+        ("property(kind=blue)", "unknown-name", ["'blue'"]),
+        ("jerm-s5", "unknown-name", ["'jerm-s5'", "'jerm-s"]),
     ],
 )
-def test_a_mechanism_that_does_not_exist(way, words):
-    with pytest.raises(UserError, match=words):
-        labeling.mechanism(way)
+def test_a_mechanism_that_does_not_exist(way, code, tokens):
+    with raises_user_error(code, *tokens):
+        labeling.get_mechanism(way)
 
 
 def test_a_class_that_is_alone_and_a_table_without_images():
-    with pytest.raises(UserError, match=r"the original class .* is 0 for all"):
-        draw_pu_data(
-            replace(DIGITS, cases={1: (3,)}),
-            Problem("digits", labeling="class", rate=0.1, prior=0.12),
-            0,
-        )
-    with pytest.raises(UserError, match="looks at images, and 'digits' has none"):
+    alone = Problem("digits", labeling="class", rate=0.1, prior=0.12)
+    with raises_user_error("invalid-value", "original class"):
+        draw_pu_data(replace(DIGITS, cases={1: (3,)}), alone, 0)
+    with raises_user_error("not-supported", "images", "'digits'"):
         draw_pu_data(replace(DIGITS, gray=False), Problem("digits", labeling="property"), 0)
 
 
-def test_a_posterior_that_says_nothing():
+def test_a_constant_posterior():
     flat = replace(DIGITS, features=np.zeros_like(DIGITS.features), revision="flat")
     for way in ("posterior", "boundary"):
-        with pytest.raises(
-            UserError, match=r"cannot depend on the posterior: it is 0.504[0-9]* for all 450"
-        ):
+        with raises_user_error("invalid-value", "the posterior", "0.504", "all 450"):
             draw_pu_data(flat, Problem("digits", labeling=way), 0)
+
+
+def test_a_mechanism_of_stored_results_need_not_be_known_here():
+    known = labeling.describe_mechanism("class(strength=3)")
+    assert (known.name, known.short, known.strength) == ("class", "class(strength=3)", 3)
+    assert labeling.describe_mechanism("scar").strength == 0
+    unknown = labeling.describe_mechanism("own(x=1)")
+    assert (unknown.name, unknown.short, unknown.meaning) == ("own(x=1)", "own(x=1)", "")
+    assert np.isnan(unknown.strength)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from puarena.classics.wrapper import ClassicForm, Floats, PUWrapper
 from puarena.pu import labeling
-from puarena.pu.labels import Labels, resampled
+from puarena.pu.labels import Labels, resample_by_weight
 
 Array = npt.NDArray[Any]
-SETTINGS = tuple(setting.title for setting in labeling.settings())
+SETTINGS = tuple(setting.title for setting in labeling.list_settings())
 MAX_PAIRS = 1 << 20  # (tree, row) pairs that grow or are evaluated at once
 MAX_ENTRIES = 1 << 24  # (node, feature) entries that are considered at once
 ROUNDING = 1e-12  # relative, below which a mass counts as zero
@@ -101,12 +101,19 @@ class PUExtraTreesClassifier(PUWrapper):
     ) -> None:
         self._check_parameters()
         labeled = labels.positive
-        p, u = (resampled(np.flatnonzero(side), weight, rng) for side in (labeled, ~labeled))
+        p, u = (
+            resample_by_weight(np.flatnonzero(side), weight, rng) for side in (labeled, ~labeled)
+        )
         table = TreeTable(np.concatenate([X[p], X[u]]), len(p))
         n_p, n_u = table.n_p, table.n - table.n_p
         self.prior_ = self._find_prior(X, labeled, int(rng.randint(2**31 - 1)))
         risk = TreeRisk(
-            self.prior_, n_p, n_u, labeling.get(self.setting).one_sample, self.risk, self.loss
+            self.prior_,
+            n_p,
+            n_u,
+            labeling.get_setting(self.setting).one_sample,
+            self.risk,
+            self.loss,
         )
         dice = np.random.default_rng(int(rng.randint(2**31 - 1)))
         choose = make_random_chooser(dice, self.cuts == "inner")

@@ -21,11 +21,11 @@ def bias_list(as_json: opt.AsJson = False) -> None:
     from puarena.pu import labeling
 
     if as_json:
-        ways = map(labeling.mechanism, labeling.mechanisms())
+        ways = map(labeling.get_mechanism, labeling.list_mechanisms())
         answer([{"name": way.text, "aliases": way.aliases, "meaning": way.meaning} for way in ways])
         return
-    for name in labeling.mechanisms():
-        mechanism = labeling.mechanism(name)
+    for name in labeling.list_mechanisms():
+        mechanism = labeling.get_mechanism(name)
         known = f" (also: {', '.join(mechanism.aliases)})" if mechanism.aliases else ""
         typer.echo(f"{mechanism.text}{known}\n    {mechanism.meaning}")
 

@@ -19,94 +19,84 @@ data_app = App(
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="datasets; all if none is named")
 ]
-
-
-def _files(names: list[str] | None, data: Path | None) -> list[dict[str, Any]]:
-    """The datasets and where their files are, for programs."""
-    from puarena import datasets as room
-
-    return [
-        {
-            "name": name,
-            "title": room.info(name).title,
-            "files": [asdict(file) for file in room.verify(name, data)],
-        }
-        for name in names or room.names()
-    ]
+SkipBadImages = Annotated[
+    bool, typer.Option("--skip-bad-images", help="leave out images that are missing or damaged")
+]
 
 
 @data_app.command("list")
 def data_list(names: Names = None, data: opt.Data = None, as_json: opt.AsJson = False) -> None:
     """List the datasets and which of their files are here."""
-    from puarena import datasets as room
+    from puarena import datasets
 
     if as_json:
-        answer(_files(names, data))
+        answer(_describe_files(names, data))
         return
-    for name in names or room.names():
-        info, files = room.info(name), room.verify(name, data)
-        here = sum(file.path is not None for file in files)
-        forms = [
-            file.path.name for file in files if file.path and file.path.name != Path(file.file).name
-        ]
-        present = (
-            f" (found: {', '.join(forms)})" if forms else ""
-        )  # another form than the published one
-        count = f"{here} of {len(files)} files here" if files else "embedded"
-        typer.echo(f"{name:<28}{count:<22}{info.title}{present}")
+    for name in names or datasets.names():
+        files = datasets.verify(name, data)
+        present = [file.path for file in files if file.path is not None]
+        count = f"{len(present)} of {len(files)} files here" if files else "embedded"
+        # Other forms than the published file are named.
+        published = {Path(file.file).name for file in files}
+        others = ", ".join(path.name for path in present if path.name not in published)
+        note = f" (found: {others})" if others else ""
+        typer.echo(f"{name:<28}{count:<22}{datasets.info(name).title}{note}")
 
 
 @data_app.command("fetch")
 def data_fetch(names: Names = None, data: opt.Data = None) -> None:
-    """Download what is missing, checked before it is kept."""
-    from puarena import datasets as room
+    """Download missing files; each is verified before it is used."""
+    from puarena import datasets
 
-    for name in names or room.names():
-        paths = room.fetch(name, data)
-        typer.echo(
-            f"{name}: {', '.join(str(path) for path in paths) or 'embedded, nothing to download'}"
-        )
+    for name in names or datasets.names():
+        paths = ", ".join(str(path) for path in datasets.fetch(name, data))
+        typer.echo(f"{name}: {paths or 'embedded, nothing to download'}")
 
 
 @data_app.command("verify")
 def data_verify(names: Names = None, data: opt.Data = None, as_json: opt.AsJson = False) -> None:
     """Check the files that are here against their checksums."""
-    from puarena import datasets as room
+    from puarena import datasets
 
-    bad: list[str] = []
     if as_json:
-        answer(_files(names, data))
-    for name in names or room.names():
-        for file in room.verify(name, data):
+        answer(_describe_files(names, data))
+    bad = []
+    for name in names or datasets.names():
+        for file in datasets.verify(name, data):
+            path = file.path or file.file
             if not as_json:
-                typer.echo(f"{name:<28}{file.status:<20}{file.path or file.file}")
+                typer.echo(f"{name:<28}{file.status:<20}{path}")
             if file.status == "wrong checksum" or (names and file.status == "missing"):
-                bad.append(f"'{file.path or file.file}' of {name}: {file.status}")
+                bad.append(f"'{path}' of {name}: {file.status}")
     if bad:
-        raise UserError(f"{len(bad)} file(s) are not as published: {'; '.join(bad)}")
+        message = f"{len(bad)} file(s) are not as published: {'; '.join(bad)}"
+        raise UserError(message, "damaged-file")
 
 
 @data_app.command("prepare")
 def data_prepare(
-    names: Names = None,
-    data: opt.Data = None,
-    skip_bad_images: Annotated[
-        bool, typer.Option("--skip-bad-images", help="leave out images that are missing or damaged")
-    ] = False,
+    names: Names = None, data: opt.Data = None, skip_bad_images: SkipBadImages = False
 ) -> None:
-    """Read datasets once; images are decoded and kept, so that runs start at once."""
-    from puarena import datasets as room
-    from puarena.datasets.image_files import SKIP_ENVIRONMENT
+    """Read datasets once; decoded images are cached, so that runs start at once."""
+    from puarena import datasets
+    from puarena.datasets.download import SKIP_VARIABLE
 
     if skip_bad_images:
-        os.environ[SKIP_ENVIRONMENT] = "1"
-    for name in names or room.names():
-        shape = " x ".join(str(size) for size in room.load(name, data).features.shape)
-        path = room.cache_file(name, data)
-        typer.echo(
-            f"{name}: {shape}"
-            + (f", kept in {path} ({path.stat().st_size / 1e6:,.0f} MB)" if path else "")
-        )
+        os.environ[SKIP_VARIABLE] = "1"
+    for name in names or datasets.names():
+        shape = datasets.load(name, data).features.shape
+        typer.echo(f"{name}: {' x '.join(map(str, shape))}")
+
+
+def _describe_files(names: list[str] | None, data: Path | None) -> list[dict[str, Any]]:
+    """Return the datasets and the state of their files, for programs."""
+    from puarena import datasets
+
+    described = []
+    for name in names or datasets.names():
+        files = [asdict(file) for file in datasets.verify(name, data)]
+        described.append({"name": name, "title": datasets.info(name).title, "files": files})
+    return described
 
 
 def add_to(app: typer.Typer) -> None:

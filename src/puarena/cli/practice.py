@@ -75,7 +75,7 @@ def fit(
     if seed < 0:
         raise UserError(f"--seed is {seed}; give 0 or more")
     choose_device(device)
-    setting = labeling.get(setting).title
+    setting = labeling.get_setting(setting).title
     opt.check_folder(out)
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
@@ -102,7 +102,7 @@ def fit(
                 verbose=manners.verbose,
             )
     except ValueError as error:
-        raise UserError(tables.sentence(error)) from None
+        raise UserError(tables.describe(error)) from None
     for text in fitted.notes:
         say(f"note: {text.replace('give prior=… if you know it', 'if you know it, give --prior')}")
     try:
@@ -135,9 +135,9 @@ def predict(
     as_json: opt.AsJson = False,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is positive)."""
-    from puarena.datasets.frames import suffix
+    from puarena.datasets.tables import file_kind
 
-    if suffix(out) not in ("csv", "parquet"):
+    if file_kind(out) not in ("csv", "parquet"):
         raise UserError(
             f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these"
         )
@@ -156,13 +156,14 @@ def predict(
         plugins.load(path)
     clf = load_model(model)
     names = list(getattr(clf, "feature_names_in_", frame.columns))
-    X = frame[tables.known(names, frame, data)]
+    X = frame[tables.check_columns(names, frame, data)]
     try:
         decision, probability = clf.decision_function(X), clf.predict_proba(X)[:, 1]
     except ValueError as error:
-        raise UserError(tables.sentence(error)) from None
+        raise UserError(tables.describe(error)) from None
     copied = {
-        name: frame[name] for name in tables.known(many(keep, "keep", str) or [], frame, data)
+        name: frame[name]
+        for name in tables.check_columns(many(keep, "keep", str) or [], frame, data)
     }
     result = pd.DataFrame(
         {
@@ -188,12 +189,12 @@ def _prior(text: str) -> float | str:
 
 
 def _write(frame: pd.DataFrame, file: Path) -> None:
-    from puarena.datasets.frames import suffix
+    from puarena.datasets.tables import file_kind
     from puarena.utils.files import atomic_write, describe_error, escape_cell, write_file
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if suffix(file) == "csv":
+        if file_kind(file) == "csv":
             text = [
                 name
                 for name in frame.columns

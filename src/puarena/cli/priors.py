@@ -45,7 +45,7 @@ def estimate(
 
     if method_named(method) not in (*METHODS, MANY):
         raise unknown_name("method", method, [*METHODS, MANY])
-    setting = labeling.get(setting).title
+    setting = labeling.get_setting(setting).title
     if seed < 0:
         raise UserError(f"--seed is {seed}; give 0 or more")
     frame = tables.read_table(table)
@@ -58,7 +58,7 @@ def estimate(
         try:
             found = estimate_prior(x, marks == 1, setting, method, seed, compare=compare)
         except ValueError as error:
-            raise UserError(tables.sentence(error)) from None
+            raise UserError(tables.describe(error)) from None
     for warning in notes:
         say(f"note: {warning.message}")
     everything = {found.method: found, **found.details.get("others", {})}

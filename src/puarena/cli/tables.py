@@ -1,4 +1,4 @@
-"""A practitioner's table as commands read it: the file, its features as they are, and which rows are labeled."""
+"""The table of a command: its file, features and labels, as options name them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from puarena.errors import UserError, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = ("csv", "parquet")
+FILE_KINDS = ("csv", "parquet")
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")
 ]
@@ -43,31 +43,20 @@ SettingName = Annotated[
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """The table of a file."""
-    from puarena.datasets.frames import read_frame, suffix
+    """Read the table of a file."""
+    from puarena.datasets import tables
 
-    if file.is_dir():
-        raise UserError(f"'{file}' is a folder; give a .csv or .parquet file")
-    if not file.is_file():
-        raise UserError(f"the file '{file}' does not exist")
-    if suffix(file) not in KINDS:
-        raise UserError(f"'{file.name}' is neither a .csv nor a .parquet file")
-    frame = read_frame(file)
-    frame.columns = [str(name) for name in frame.columns]
-    if not len(frame):
-        raise UserError(f"'{file}' has no rows")
-    return frame
+    return tables.read_table(file, FILE_KINDS)
 
 
-def known(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
-    """The names, all of which must be columns."""
+def check_columns(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
+    """Return the names if all are columns, each named once."""
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"the column '{name}' is named twice")
+            raise UserError(f"the column '{name}' is named twice", "conflict")
         if name not in frame.columns:
-            raise UserError(
-                f"{file}: there is no column '{name}'{suggest(name, list(frame.columns))}"
-            )
+            hint = suggest(name, list(frame.columns))
+            raise UserError(f"{file}: there is no column '{name}'{hint}", "unknown-name")
     return names
 
 
@@ -78,83 +67,39 @@ def read_features(
     features: str | None = None,
     drop: str | None = None,
 ) -> pd.DataFrame:
-    """The columns that are features."""
-    known([label], frame, file)
-    dropped = known(many(drop, "drop", str) or [], frame, file)
+    """Return the columns that are features."""
+    check_columns([label], frame, file)
+    dropped = check_columns(many(drop, "drop", str) or [], frame, file)
     names = many(features, "features", str) or [name for name in frame.columns if name != label]
-    names = [name for name in known(names, frame, file) if name not in dropped]
+    names = [name for name in check_columns(names, frame, file) if name not in dropped]
     if label in names:
-        raise UserError(f"{file}: column '{label}' is the label and cannot be a feature too")
+        message = f"{file}: column '{label}' is the label and cannot be a feature too"
+        raise UserError(message, "conflict")
     if not names:
-        raise UserError(f"{file}: there is no column beside the label '{label}'")
+        message = f"{file}: there is no column left besides the label '{label}'"
+        raise UserError(message, "missing-data")
     return frame[names]
 
 
 def read_marks(
     frame: pd.DataFrame, file: Path, label: str, positive: str | None, negative: str | None = None
 ) -> Any:
-    """1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
+    """Return 1 for labeled positives, 0 for unlabeled rows, -1 for known negatives."""
+    from puarena.pu.labels import read_labels
 
-    Labeled are rows with the value ``positive``, or with the greater of two numbers, with 1 beside 0 (unlabeled) and -1
-    (a known negative), or with the word "positive". A missing value is an unlabeled row where there is one other
-    value, or ``positive`` is given.
-    """
-    import numpy as np
-    import pandas as pd
-
-    from puarena.pu.labels import WORDS, plain
-
-    column = frame[known([label], frame, file)[0]]
-    texts = column.map(plain, na_action="ignore")
-    values = column.dropna().unique().tolist()
-    shown = ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")
-    if negative is None and WORDS[1] in set(texts) and WORDS[0] in (positive, *texts):
-        negative = WORDS[1]
-    for option, value in (("positive", positive), ("negative", negative)):
-        if value is not None and plain(value) not in set(texts):
-            raise UserError(
-                f"{file}: --{option} is '{value}', and column '{label}' has the values {shown}"
-            )
-    if positive is not None and negative is not None and plain(positive) == plain(negative):
-        raise UserError(f"--positive and --negative are both '{positive}'; a row cannot be both")
-    if positive is not None:
-        flags = texts == plain(positive)
-    elif len(values) == 1 and column.isna().any():
-        flags = column.notna()
-    elif (
-        len(values) == 2 and not column.isna().any() and pd.api.types.is_numeric_dtype(column.dtype)
-    ):
-        flags = column == max(values)
-    elif set(texts.dropna()) == {"1", "0", "-1"}:
-        flags, negative = texts == "1", negative or "-1"
-    elif set(texts.dropna()) <= set(WORDS) and WORDS[0] in set(texts):
-        flags = texts == WORDS[0]
-    elif len(values) < 2:
-        raise UserError(
-            f"{file}: column '{label}' has one value only ({shown}): nothing tells labeled from unlabeled"
-        )
-    else:
-        raise UserError(
-            f"{file}: column '{label}' has the values {shown}; say which one marks labeled positives with --positive"
-        )
-    labeled = flags.fillna(False).to_numpy(bool)
-    if labeled.sum() == 1 < len(labeled):
-        raise UserError(
-            f"{file}: column '{label}' has 1 labeled positive; one is held out, so at least 2 are needed"
-        )
-    if not labeled.any() or labeled.all():
-        raise UserError(
-            f"{file}: column '{label}' contains only one class for this question: {int(labeled.sum())} of "
-            f"{len(labeled)} rows are labeled positives"
-        )
-    rest = (
-        np.zeros(len(labeled), bool)
-        if negative is None
-        else (texts == plain(negative)).to_numpy(bool)
-    )
-    return labeled.astype(int) - (rest & ~labeled)
+    check_columns([label], frame, file)
+    try:
+        labels = read_labels(frame[label], positive, negative)
+    except ValueError as error:
+        reason = describe(error).replace("positive_label", "--positive")
+        reason = reason.replace("negative_label", "--negative")
+        raise UserError(f"{file}, column '{label}': {reason}", "invalid-value") from None
+    if labels.positive.sum() == 1:
+        message = f"{file}: column '{label}' has 1 labeled positive, and at least 2 are needed"
+        raise UserError(message, "missing-data")
+    return labels.marks
 
 
-def sentence(error: Exception) -> str:
-    """An error of the library as one line."""
+def describe(error: Exception) -> str:
+    """Return the message of an error of a library as one line."""
     return " ".join(str(error).split()).removesuffix(".")

@@ -3,10 +3,9 @@
 ``load`` returns a :class:`Dataset`: features ``[n, …]`` and original classes ``[n]``.
 """
 
-from puarena.datasets.dataset import DataFile, Dataset, DatasetInfo
+from puarena.datasets.base import DataFile, Dataset, DatasetInfo
 from puarena.datasets.download import FileStatus
 from puarena.datasets.registry import (
-    cache_file,
     fetch,
     info,
     is_here,
@@ -25,7 +24,6 @@ __all__ = [
     "FileStatus",
     "View",
     "Views",
-    "cache_file",
     "fetch",
     "info",
     "is_here",

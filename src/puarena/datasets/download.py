@@ -1,4 +1,4 @@
-"""Finding, checking and fetching data files. Nothing is used, and nothing is kept, before its checksum is right."""
+"""Finding, downloading and verifying data files; none is used before its checksum is verified."""
 
 from __future__ import annotations
 
@@ -6,37 +6,29 @@ import hashlib
 import logging
 import os
 import re
-import shutil
 import sys
-import tarfile
-import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from puarena.datasets import remote
-from puarena.datasets.dataset import Archive, DataFile, DatasetInfo
+from puarena.datasets.base import DataFile, DatasetInfo
 from puarena.errors import UserError
-from puarena.utils.files import atomic_write
+from puarena.utils.files import cannot_read, cannot_write, describe_error
 
-RETRIES = 2
-TIMEOUT = 30.0  # seconds without an answer
-LONGEST = 4 * 3600.0  # seconds for one file
-BESIDES = 1 << 20  # bytes of an archive beside the files that are wanted of it
-ENVIRONMENT = "PUARENA_DATA"
-CACHE_ENVIRONMENT = "PUARENA_CACHE"
-
-_checked: dict[
-    tuple[str, int, int], str
-] = {}  # (path, size, mtime) -> sha256, so that a file is hashed once a process
-
+DATA_VARIABLE = "PUARENA_DATA"  # names a folder that has the files already
+CACHE_VARIABLE = "PUARENA_CACHE"  # names the folder for downloads and decoded images
+SKIP_VARIABLE = "PUARENA_SKIP_BAD_IMAGES"  # 1: leave out images that are missing or damaged
+MAX_RETRIES = 2
+TIMEOUT_SECONDS = 30.0  # without an answer
 
 Status = Literal["ok", "missing", "wrong checksum", "no checksum known"]
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What ``verify`` found out about one file."""
+    """What ``verify`` found about one file."""
 
     file: str
     status: Status
@@ -46,8 +38,8 @@ class FileStatus:
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads and decoded images are kept in: ``PUARENA_CACHE``, else the user's cache."""
-    if folder := os.environ.get(CACHE_ENVIRONMENT):
+    """Return the folder of downloads and decoded images."""
+    if folder := os.environ.get(CACHE_VARIABLE):
         return Path(folder).expanduser()
     import pooch
 
@@ -55,246 +47,172 @@ def cache_folder() -> Path:
 
 
 def named_folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Return the folder that already has the files: the argument, else ``PUARENA_DATA``, else none."""
+    """Return the folder that already has the files: the argument, or the one of the environment."""
+    source = "--data"
     if folder is None:
-        folder = os.environ.get(ENVIRONMENT) or None
-        source = ENVIRONMENT
-    else:
-        source = "--data"
+        folder, source = os.environ.get(DATA_VARIABLE) or None, DATA_VARIABLE
     if folder is None:
         return None
     path = Path(folder).expanduser()
     if not path.is_dir():
-        raise UserError(
-            f"the data folder '{path}' named by {source} does not exist; create it or name another"
-        )
+        message = f"the data folder '{path}' named by {source} does not exist; create it first"
+        raise UserError(message, "missing-file")
     return path
 
 
 def locate(info: DatasetInfo, file: DataFile, folder: Path | None) -> Path:
-    """Return a verified copy of ``file``: from the named folder, from the cache, or downloaded into the cache."""
-    path = _present(info, file, folder)
+    """Return a verified copy of a file: from ``folder``, from the cache, or downloaded."""
+    path = _find(info, file, folder, cache_folder())
     if path is None:
         return download(info, file, cache_folder())
     remedy = f"run 'puarena data fetch {info.name}', or replace it by the file from {file.url}"
-    return _checked_file(path, file.checksum(path), remedy)
+    return check_checksum(path, expected_checksum(file, path), remedy)
 
 
-def remote_table(source: str) -> Path:
-    """Return a verified copy of a table that a user's dataset names by its source, fetched if it is not kept yet."""
+def locate_remote_table(source: str) -> Path:
+    """Return a verified copy of a table ``openml:…`` or ``hf:…``, fetched if it is not stored."""
     path = cache_folder() / "tables" / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', source)}.parquet"
     if not path.is_file():
-        remote.keep(source, path)
-    return _checked_file(path, remote.record(path).get("sha256"), "it is fetched again")
-
-
-def _checked_file(path: Path, expected: str | None, remedy: str) -> Path:
-    if expected is not None and (actual := sha256(path)) != expected:
-        raise UserError(
-            f"{path} has the wrong checksum: expected sha256 {expected}, found {actual}; delete it and {remedy}"
-        )
-    return path
+        remote.fetch_table(source, path)
+    return check_checksum(path, remote.read_record(path).get("sha256"), "fetch it again")
 
 
 def fetch(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Make sure every file is there and right; an explicit ``folder`` is where missing ones are put."""
+    """Return verified copies of all files; missing ones go to ``folder``, or to the cache."""
     if folder is None:
         named = named_folder(None)
         return [locate(info, file, named) for file in info.files]
     target = Path(folder).expanduser()
     paths = []
     for file in info.files:
-        present = _present(info, file, target, cache=False)
-        paths.append(locate(info, file, target) if present else download(info, file, target))
+        is_present = _find(info, file, target)
+        paths.append(locate(info, file, target) if is_present else download(info, file, target))
     return paths
 
 
 def is_here(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> bool:
-    """Is every file where ``locate`` would find it?"""
+    """Are all files present, so that none must be downloaded?"""
     named = named_folder(folder)
-    return all(_present(info, file, named) for file in info.files)
+    return all(_find(info, file, named, cache_folder()) for file in info.files)
 
 
 def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> list[FileStatus]:
-    """Look at every file where ``locate`` would look, without downloading."""
+    """Check the files that are present, without downloading."""
     named = named_folder(folder)
     report = []
     for file in info.files:
-        path = _present(info, file, named)
-        expected = file.checksum(path) if path else file.sha256
-        actual = sha256(path) if path and path.is_file() else None
-        status: Status
+        path = _find(info, file, named, cache_folder())
         if path is None:
-            status = "missing"
-        elif expected is None:
+            report.append(FileStatus(file.name, "missing", None, file.sha256, None))
+            continue
+        expected = expected_checksum(file, path)
+        actual = sha256(path) if path.is_file() else None
+        status: Status = "ok" if actual == expected else "wrong checksum"
+        if expected is None:
             status = "no checksum known"
-        else:
-            status = "ok" if actual == expected else "wrong checksum"
         report.append(FileStatus(file.name, status, path, expected, actual))
     return report
 
 
 def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
-    """Download one file to ``<root>/<dataset>/<file>``; it appears there only once it is complete and verified."""
-    target = root / info.name / file.name
-    if file.archive is not None:
-        _unpack(info, file.archive, root)
-    elif file.source:
-        forms = f"{info.name}.arff, .csv or .parquet"
-        remote.keep(
-            file.source, target, f"name a folder that holds {forms} with {ENVIRONMENT} or --data"
+    """Download one file to ``<root>/<dataset>/<file>`` and return its path."""
+    folder = root / info.name
+    if file.source:
+        remedy = (
+            f"name a folder that contains {info.name}.arff, .csv or .parquet with {DATA_VARIABLE} "
+            "or --data"
         )
+        remote.fetch_table(file.source, folder / file.name, remedy)
     elif file.sha256 is None:
         raise UserError(
-            f"no checksum of '{file.name}' is known, so it is not downloaded; get it from {file.url} yourself and name "
-            f"its folder with {ENVIRONMENT} or --data"
+            f"no checksum of '{file.name}' is known, so it is not downloaded; get it from "
+            f"{file.url} and name its folder with {DATA_VARIABLE} or --data",
+            "missing-file",
         )
+    elif file.archive is None:
+        _retrieve(file.url, f"sha256:{file.sha256}", folder / file.name)
     else:
-        _retrieve(info, file.url, f"sha256:{file.sha256}", target, file.bytes)
-    return target
+        import pooch
+
+        archive, packed = file.archive, folder / file.archive.name
+        members = [member.name for member in info.files if member.archive == archive]
+        unpack = pooch.Untar(members=members, extract_dir=".")
+        _retrieve(archive.url, archive.checksum, packed, unpack)
+        packed.unlink()
+        return check_checksum(folder / file.name, file.sha256, "fetch it again")
+    return folder / file.name
+
+
+def expected_checksum(file: DataFile, path: Path) -> str | None:
+    """Return the SHA-256 that a copy of a file should have, if it is known."""
+    return file.sha256 or remote.read_record(path).get("sha256")
+
+
+def check_checksum(path: Path, expected: str | None, remedy: str) -> Path:
+    """Return the path of a file if it has the expected SHA-256, or if none is known."""
+    if expected is not None and (actual := sha256(path)) != expected:
+        raise UserError(
+            f"{path} has the wrong checksum: expected sha256 {expected}, found {actual}; delete it "
+            f"and {remedy}",
+            "damaged-file",
+        )
+    return path
 
 
 def sha256(path: Path) -> str:
-    """Return the checksum of a file, computed once per process as long as the file does not change."""
+    """Return the checksum of a file, computed once per process while the file does not change."""
     try:
         stat = path.stat()
-        key = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
-        if key not in _checked:
-            digest = hashlib.sha256()
-            with path.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-            _checked[key] = digest.hexdigest()
+        return _sha256(path.resolve(), stat.st_size, stat.st_mtime_ns)
     except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from error
-    return _checked[key]
+        raise cannot_read(path, error) from error
 
 
-def _present(
-    info: DatasetInfo, file: DataFile, folder: Path | None, cache: bool = True
-) -> Path | None:
-    places = [] if folder is None else [folder / info.name, folder]
-    if cache:
-        places.append(cache_folder() / info.name)
-    return next((path for place in places if (path := file.inside(place))), None)
+@cache
+def _sha256(path: Path, size: int, modified: int) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-class _Limited:
-    """A file that takes no more bytes, and for no longer, than a download should need."""
-
-    def __init__(self, file: BinaryIO, size: int | None) -> None:
-        self.file, self.left, self.until = file, size, time.monotonic() + LONGEST
-
-    def write(self, block: bytes) -> int:
-        """Write a block, or break off."""
-        from requests import RequestException
-
-        if self.left is not None:
-            self.left -= len(block)
-            if self.left < 0:
-                raise RequestException("it sends more bytes than the file has")
-        if time.monotonic() > self.until:
-            raise RequestException(f"it took longer than {LONGEST / 3600:g} hours")
-        return self.file.write(block)
-
-    def flush(self) -> None:
-        """Nothing is to be seen before all is there."""
+def _find(info: DatasetInfo, file: DataFile, *folders: Path | None) -> Path | None:
+    """Return the first copy in ``<folder>/<dataset>`` of a folder, or in the first folder."""
+    first, *others = folders
+    places = [] if first is None else [first / info.name, first]
+    places += [folder / info.name for folder in others if folder is not None]
+    return next((path for place in places if (path := file.find_in(place))), None)
 
 
-def _retrieve(
-    info: DatasetInfo, url: str, checksum: str, target: Path, size: int | None = None
-) -> None:
+def _retrieve(url: str, checksum: str, target: Path, processor: Any = None) -> None:
+    """Download a file; it appears under its name once it is complete and has its checksum."""
     import pooch
     import requests
 
-    def limited(url: str, path: str, owner: Any) -> None:
-        with open(path, "wb") as file:
-            pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)(
-                url, _Limited(file, size), owner
-            )
-
-    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar says enough
-    goodboy = pooch.create(
+    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar is enough
+    files = pooch.create(
         path=target.parent,
         base_url="",
         registry={target.name: checksum},
         urls={target.name: url},
-        retry_if_failed=RETRIES,
+        retry_if_failed=MAX_RETRIES,
     )
+    load = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT_SECONDS)
+    remedy = f"name a folder that has the file with {DATA_VARIABLE} or --data"
     try:
-        goodboy.fetch(target.name, downloader=limited)
-    except (requests.RequestException, ConnectionError) as error:
-        raise UserError(
-            f"cannot fetch '{target.name}' of dataset '{info.name}' from {url} ({_cause(error)}); check the network, "
-            f"or name a folder that holds the file with {ENVIRONMENT} or --data"
-        ) from error
-    except UserError:
-        raise
+        files.fetch(target.name, processor=processor, downloader=load)
+    except requests.RequestException as error:
+        reason = describe_error(_innermost(error))
+        message = f"cannot fetch {url} ({reason}); check the network, or {remedy}"
+        raise UserError(message, "cannot-read") from error
+    except OSError as error:
+        raise cannot_write(target, error) from error
     except ValueError as error:
-        got = re.search(r"but got (\w+)", str(error))
-        if got is None:
-            raise
-        raise UserError(
-            f"'{target.name}' downloaded from {url} has the wrong checksum: expected {checksum.replace(':', ' ')}, "
-            f"found {got[1]}; it was not kept: try again, or name a folder that holds the right file with "
-            f"{ENVIRONMENT} or --data"
-        ) from error
-    except OSError as error:
-        raise _unwritable(target, error) from error
+        # pooch raises a ValueError for a wrong checksum and removes the file.
+        message = f"the download of {url} failed: {error}; try again, or {remedy}"
+        raise UserError(message, "damaged-file") from error
 
 
-def _unpack(info: DatasetInfo, archive: Archive, root: Path) -> None:
-    """Download an archive, move its verified members into place and drop it."""
-    folder = root / info.name
-    packed = folder / archive.name
-    sizes = [file.bytes for file in info.files if file.archive == archive]
-    most = None if None in sizes else sum(size or 0 for size in sizes) + BESIDES
-    _retrieve(info, archive.url, archive.checksum, packed, most)
-    try:
-        with tarfile.open(packed) as tar:
-            for file in info.files:
-                if file.archive == archive and not (folder / file.name).exists():
-                    _unpack_member(tar, file, folder / file.name)
-        packed.unlink()
-    except (tarfile.TarError, KeyError) as error:
-        raise UserError(
-            f"'{packed}' is not the archive it should be ({error}); delete it and fetch again"
-        ) from error
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-
-
-def _unpack_member(tar: tarfile.TarFile, file: DataFile, target: Path) -> None:
-    source = tar.extractfile(file.name)
-    if source is None:
-        raise KeyError(f"'{file.name}' is not a plain file")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(target) as part:
-        with part.open("wb") as stream:
-            shutil.copyfileobj(source, stream)
-        if file.sha256 is not None and (actual := sha256(part)) != file.sha256:
-            raise UserError(
-                f"'{file.name}' in {Path(str(tar.name)).name} has the wrong checksum: expected sha256 {file.sha256}, "
-                f"found {actual}; it was not kept"
-            )
-
-
-def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(
-        f"cannot write '{path}': {error.strerror or error}; free some space or name another folder"
-    )
-
-
-def _cause(error: Exception) -> str:
-    """Return the innermost reason of a failed connection in a few words."""
-    text = str(error)
-    patterns = (
-        r"^(it (?:sends|took) .*)$",
-        r"\[Errno -?\d+\] ([^'\")]+)",
-        r"(\d{3} (?:Client|Server) Error[^:]*: [^:]+)",
-        r"(timed out)",
-    )
-    for pattern in patterns:
-        if match := re.search(pattern, text):
-            return match[1].strip()
-    return type(error).__name__
+def _innermost(error: Exception) -> Exception:
+    """Return the first cause of a chain of errors, such as a refused connection."""
+    while isinstance(error.__context__, Exception):
+        error = error.__context__
+    return error

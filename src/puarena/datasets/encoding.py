@@ -1,8 +1,13 @@
-"""Tables as they are into numbers: missing values, categories, bools; pandas, polars or a matrix.
+"""Encoding of tables as numbers: missing values, categories, bools; pandas, polars or a matrix.
 
-Two forms of the same rows. *Dense*, for linear models and networks: a missing number becomes the column's median and
-sets an indicator, a category becomes one column per frequent value. *Tree*, for trees: a missing number stays
-missing, a category becomes the number of its value.
+There are two forms of the same rows. *Dense*, for linear models and networks: a missing number
+becomes the column's median and sets an indicator, and a category becomes one 0/1 column per
+frequent value. *Tree*, for trees: a missing number stays missing, and a category becomes the index
+of its value.
+
+scikit-learn's encoders were tried: ``OneHotEncoder(max_categories=…)`` puts the rarest values into
+one more column and ``SimpleImputer(add_indicator=True)`` moves indicators to the end, which changes
+the features, and neither names what it drops.
 """
 
 from __future__ import annotations
@@ -11,160 +16,216 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from puarena.errors import UserError
 
-DATE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
-DATES = "column '{}' holds dates or times; turn them into numbers (such as days since an event) or drop them."
-SEEN = 50  # values that are looked at to tell whether text is dates
-EMPTY = "a column without any value"
-LARGEST = 1e100  # the squares of larger numbers overflow
-FREQUENT = 30  # values of a category that get a column of their own
-DISTINCT = 0.9  # a text column with this share of different values is a name or a number of a row, no category
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatMatrix = npt.NDArray[np.float64]
+
+DATE_PATTERN = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
+DATE_ADVICE = "turn them into numbers (such as days since an event) or drop them."
+MAX_DATE_SAMPLE = 50  # values that decide whether a text column contains dates
+MAX_NUMBER = 1e100  # the squares of larger numbers overflow
+MAX_CATEGORIES = 30  # frequent values of a category that get a column of their own
+MAX_BENCHMARK_CATEGORIES = 1000  # values of a category in benchmark datasets, which keep all
+IDENTIFIER_SHARE = 0.9  # a text column with this share of different values identifies rows
 
 
 class TableWarning(UserWarning):
-    """Something about a table that one should know."""
+    """A warning about the content of a table."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column as it was when the table was fitted."""
+class EncodedColumn:
+    """What the encoder remembers of a column of the table it was fitted to."""
 
     name: str
     median: float = 0.0  # of a column of numbers
-    gaps: bool = False  # did it miss values?
-    values: tuple[str, ...] | None = None  # the frequent values of a category; none: left out
+    gaps: bool = False  # did a column of numbers miss values?
+    values: tuple[str, ...] | None = None  # of a text column; empty: the column is dropped
+
+    @property
+    def dense_names(self) -> list[str]:
+        """The names of its dense columns: ``age``, ``age missing``, ``sex = f``."""
+        if self.values is not None:
+            return [f"{self.name} = {value}" for value in self.values]
+        return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
+
+    def codes(self, values: npt.NDArray[Any]) -> FloatMatrix:
+        """Return the index of each value, NaN for other and missing values."""
+        index = {value: float(code) for code, value in enumerate(self.values or ())}
+        return np.array([index.get(value, np.nan) for value in values])
+
+    def check_kind(self, values: npt.NDArray[Any]) -> None:
+        """Raise an error if a column has changed from text to numbers or the other way."""
+        has_numbers = values.dtype.kind == "f"
+        if self.values is None:
+            is_wrong, was, now = not has_numbers, "numbers", "text"
+        else:
+            # Text may look like numbers, and a column without any value is read as numbers.
+            is_other = has_numbers and not np.isnan(values).all()
+            is_wrong = is_other and bool(self.values) and not any(map(_is_number, self.values))
+            was, now = "text", "numbers"
+        if is_wrong:
+            message = f"column '{self.name}' had {was} when the model was fitted, now it has {now}."
+            raise ValueError(message)
 
 
 class TableEncoder:
-    """Remembers the columns of a table, and turns tables with the same columns into numbers."""
+    """Encodes tables with the columns of the table it was fitted to.
 
-    def __init__(self, columns: list[Column] | None = None) -> None:
+    Parameters
+    ----------
+    max_categories
+        The most frequent values of a text column that are encoded; others count as missing.
+    drop_identifiers
+        Drop text columns whose values are nearly all different.
+    """
+
+    def __init__(
+        self,
+        columns: list[EncodedColumn] | None = None,
+        max_categories: int = MAX_CATEGORIES,
+        drop_identifiers: bool = True,
+    ) -> None:
         self.columns = columns or []
+        self.max_categories, self.drop_identifiers = max_categories, drop_identifiers
 
     def fit(self, X: Any) -> TableEncoder:
-        """Look at the columns; warn of those that are left out."""
+        """Remember the columns, and warn about those that are dropped."""
         self.columns = []
-        left_out: list[str] = []
-        nothing: list[str] = []
-        for name, values in _columns(X):
-            if values.dtype.kind == "f":
-                missing = np.isnan(values)
-                if missing.all():
-                    nothing.append(f"'{name}'")
-                    self.columns.append(Column(name, values=()))
-                    continue
-                self.columns.append(
-                    Column(name, float(np.median(values[~missing])), bool(missing.any()))
-                )
-                continue
-            counts = Counter(value for value in values if value is not None)
-            names = sum(counts.values()) > FREQUENT and len(counts) >= DISTINCT * sum(
-                counts.values()
-            )
-            if names or not counts:
-                (left_out if names else nothing).append(f"'{name}'")
-            frequent = (
-                () if names else tuple(sorted(value for value, _ in counts.most_common(FREQUENT)))
-            )
-            self.columns.append(Column(name, values=frequent))
-        for names_, words in (
-            (left_out, "text with a value of its own in almost every row"),
-            (nothing, EMPTY),
+        identifiers, empty = [], []
+        for name, values in _read_columns(X):
+            is_number = values.dtype.kind == "f"
+            column = _fit_numbers(name, values) if is_number else self._fit_text(name, values)
+            if column is None:
+                is_empty = is_number or all(value is None for value in values)
+                (empty if is_empty else identifiers).append(f"'{name}'")
+                column = EncodedColumn(name, values=())
+            self.columns.append(column)
+        for names, reason in (
+            (identifiers, "text columns with almost only unique values"),
+            (empty, "columns without any value"),
         ):
-            if names_:
-                said = f"{words} is no feature; left out: {', '.join(names_)}"
-                warnings.warn(said, TableWarning, stacklevel=4)
-        if not any(c.values is None or c.values for c in self.columns):
+            if names:
+                message = f"dropped {reason}: {', '.join(names)}"
+                warnings.warn(message, TableWarning, stacklevel=4)
+        if not self.dense_names:
             raise ValueError("no column of the table can be used as a feature.")
         return self
 
-    def dense(self, X: Any) -> Floats:
-        """Numbers without gaps, then indicators and columns of categories."""
-        whole = isinstance(X, np.ndarray) and not any(
-            c.gaps or c.values is not None for c in self.columns
-        )
-        if whole and not np.isnan(X).any():
+    def _fit_text(self, name: str, values: npt.NDArray[Any]) -> EncodedColumn | None:
+        counts = Counter(value for value in values if value is not None)
+        total = counts.total()
+        is_identifier = total > MAX_CATEGORIES and len(counts) >= IDENTIFIER_SHARE * total
+        if not counts or (self.drop_identifiers and is_identifier):
+            return None
+        frequent = sorted(value for value, _ in counts.most_common(self.max_categories))
+        return EncodedColumn(name, values=tuple(frequent))
+
+    def dense(self, X: Any) -> FloatMatrix:
+        """Return numbers without gaps, indicators of gaps, and 0/1 columns of categories."""
+        if isinstance(X, np.ndarray) and self._is_plain and not np.isnan(X).any():
             return X.astype(np.float64, copy=False)
-        parts: list[Floats] = []
-        for column, (_, values) in zip(self.columns, self._same(X), strict=True):
+        parts: list[FloatMatrix] = []
+        for column, values in self._matching_columns(X):
             if column.values is None:
                 missing = np.isnan(values)
                 parts.append(np.where(missing, column.median, values)[:, None])
                 if column.gaps:
                     parts.append(missing.astype(float)[:, None])
             elif column.values:
-                parts.append((values[:, None] == np.array(column.values, object)).astype(float))
+                codes = column.codes(values)[:, None]
+                parts.append((codes == np.arange(len(column.values))).astype(float))
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
-    def tree(self, X: Any) -> Floats:
-        """One column for each, missing values as NaN."""
-        if isinstance(X, np.ndarray) and all(c.values is None for c in self.columns):
+    def tree(self, X: Any) -> FloatMatrix:
+        """Return one column for each, with missing values as NaN."""
+        if isinstance(X, np.ndarray) and all(column.values is None for column in self.columns):
             return X.astype(np.float64, copy=False)
-        parts: list[Floats] = []
-        for column, (_, values) in zip(self.columns, self._same(X), strict=True):
+        parts: list[FloatMatrix] = []
+        for column, values in self._matching_columns(X):
             if column.values is None:
                 parts.append(values)
             elif column.values:
-                place = {value: float(at) for at, value in enumerate(column.values)}
-                parts.append(np.array([place.get(value, np.nan) for value in values]))
+                parts.append(column.codes(values))
         return np.column_stack(parts)
 
     @property
-    def width(self) -> int:
-        """Columns of the dense form."""
-        return len(self.dense_names)
+    def _is_plain(self) -> bool:
+        return not any(column.gaps or column.values is not None for column in self.columns)
 
     @property
     def dense_names(self) -> list[str]:
-        """What the columns of the dense form are called: ``age``, ``age missing``, ``sex = f``."""
-        names: list[str] = []
-        for column in self.columns:
-            if column.values is None:
-                names += [column.name, f"{column.name} missing"][: 1 + column.gaps]
-            else:
-                names += [f"{column.name} = {value}" for value in column.values]
-        return names
+        """The names of the columns of the dense form."""
+        return [name for column in self.columns for name in column.dense_names]
 
-    def _same(self, X: Any) -> list[tuple[str, Any]]:
-        """The columns of a table, of the kinds that were fitted."""
-        table = _columns(X)
-        for at, (column, (name, values)) in enumerate(zip(self.columns, table, strict=True)):
-            if column.values and values.dtype.kind == "f" and not any(map(_numeric, column.values)):
-                raise ValueError(
-                    f"column '{name}' was of text when the model was fitted, and now has numbers."
-                )
+    @property
+    def width(self) -> int:
+        """The number of columns of the dense form."""
+        return len(self.dense_names)
+
+    def _matching_columns(self, X: Any) -> list[tuple[EncodedColumn, npt.NDArray[Any]]]:
+        """Return the columns of a table, each as the kind that was fitted."""
+        matching = []
+        for column, (_, values) in zip(self.columns, _read_columns(X), strict=True):
+            column.check_kind(values)
             if column.values is not None and values.dtype.kind == "f":
-                table[at] = (
-                    name,
-                    np.array([None if np.isnan(v) else f"{v:g}" for v in values], object),
-                )
-            elif column.values is None and values.dtype.kind != "f":
-                raise ValueError(
-                    f"column '{name}' was of numbers when the model was fitted, and now has text."
-                )
-        return table
+                texts = [None if np.isnan(value) else f"{value:g}" for value in values]
+                values = np.array(texts, object)
+            matching.append((column, values))
+        return matching
 
     def plain(self) -> list[dict[str, Any]]:
-        """What is remembered, as plain data."""
+        """Return what is remembered as plain data."""
         return [asdict(column) for column in self.columns]
 
     @classmethod
     def from_plain(cls, columns: list[dict[str, Any]]) -> TableEncoder:
-        """The encoder that ``plain`` described."""
-        return cls(
-            [
-                Column(
-                    **{**c, "values": None if c["values"] is None else tuple(map(str, c["values"]))}
-                )
-                for c in columns
-            ]
-        )
+        """Return the encoder of plain data."""
+        restored = []
+        for column in columns:
+            values = column["values"]
+            texts = None if values is None else tuple(map(str, values))
+            restored.append(EncodedColumn(**{**column, "values": texts}))
+        return cls(restored)
+
+
+def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
+    """Return a benchmark table without gaps, to be encoded with all its values.
+
+    A missing number becomes the median of its column, and a missing text the value "missing". With
+    ``categorical`` numbers are values of categories, too.
+    """
+    import pandas as pd
+
+    filled = {}
+    for name in frame.columns:
+        if is_numeric(frame[name]) and not categorical:
+            numbers = pd.Series(frame[name].to_numpy(np.float64, na_value=np.nan))
+            median = numbers.median()
+            filled[name] = numbers.fillna(0.0 if np.isnan(median) else median)
+            continue
+        texts = frame[name].astype("string").fillna("missing")
+        if texts.nunique() > MAX_BENCHMARK_CATEGORIES:
+            raise UserError(
+                f"column '{name}' has {texts.nunique()} different texts, and at most "
+                f"{MAX_BENCHMARK_CATEGORIES} are encoded; list the other columns in `features`",
+                "not-supported",
+            )
+        filled[name] = texts.reset_index(drop=True)
+    return pd.DataFrame(filled)
+
+
+def make_benchmark_encoder() -> TableEncoder:
+    """Return an encoder that keeps all columns and values of a table without gaps."""
+    return TableEncoder(max_categories=MAX_BENCHMARK_CATEGORIES, drop_identifiers=False)
 
 
 def is_frame(X: Any) -> bool:
@@ -172,22 +233,21 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "dtypes")
 
 
-def _columns(X: Any) -> list[tuple[str, Any]]:
-    """Names and values: float64 with NaN for numbers and bools, objects (text or None) for the rest."""
-    if not is_frame(X):
-        table = [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
-    else:
-        table = [(str(name), _values(str(name), X[name])) for name in X.columns]
-    for name, values in table:
-        if values.dtype.kind == "f" and (np.abs(values) > LARGEST).any():
-            raise ValueError(
-                f"column '{name}' has numbers beyond {LARGEST:g}, too large to compute with."
-            )
-    return table
+def is_numeric(column: pd.Series) -> bool:
+    """Does a column of pandas have numbers or bools?"""
+    from pandas.api import types
+
+    return types.is_bool_dtype(column.dtype) or types.is_numeric_dtype(column.dtype)
 
 
-def _numeric(text: str) -> bool:
-    """Does this text look like a number?"""
+def _fit_numbers(name: str, values: FloatMatrix) -> EncodedColumn | None:
+    missing = np.isnan(values)
+    if missing.all():
+        return None
+    return EncodedColumn(name, float(np.median(values[~missing])), bool(missing.any()))
+
+
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -195,46 +255,66 @@ def _numeric(text: str) -> bool:
     return True
 
 
-def _values(name: str, column: Any) -> Any:
-    kind = column.dtype
-    if hasattr(kind, "is_temporal"):  # polars
-        temporal, number = kind.is_temporal(), kind.is_numeric() or str(kind) == "Boolean"
-        raw = (
-            column.cast(float, strict=False).to_numpy()
-            if number
-            else np.array(column.to_list(), object)
-        )
+def _read_columns(X: Any) -> list[tuple[str, npt.NDArray[Any]]]:
+    """Return names and values: float64 with NaN for numbers and bools, text or None for others."""
+    if is_frame(X):
+        table = [(str(name), _read_column(str(name), X[name])) for name in X.columns]
     else:
-        from pandas.api import types
+        table = [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
+    for name, values in table:
+        if values.dtype.kind == "f" and (np.abs(values) > MAX_NUMBER).any():
+            message = f"column '{name}' has numbers beyond {MAX_NUMBER:g}, which are too large."
+            raise ValueError(message)
+    return table
 
-        temporal = (
-            types.is_datetime64_any_dtype(kind)
-            or types.is_timedelta64_dtype(kind)
-            or str(kind)[:6] == "period"
-        )
-        number = types.is_bool_dtype(kind) or types.is_numeric_dtype(kind)
-        raw = (
-            column.to_numpy(float, na_value=np.nan)
-            if number
-            else column.to_numpy(object, na_value=None)
-        )
-    if temporal:
-        raise ValueError(DATES.format(name))
-    if number:
-        values = np.asarray(raw, np.float64)
+
+def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
+    is_polars = hasattr(column.dtype, "is_temporal")
+    kind, values = _read_polars(column) if is_polars else _read_pandas(column)
+    if kind == "dates":
+        raise ValueError(f"column '{name}' has dates or times; {DATE_ADVICE}")
+    if kind == "numbers":
         if np.isinf(values).any():
             raise ValueError(f"Input X contains infinity: column '{name}'.")
         return values
-    missing = np.array([v is None or v != v for v in raw], bool)
-    if all(
-        isinstance(v, (bool, int, float, np.bool_, np.number)) for v in raw[~missing]
-    ):  # objects, but numbers
-        values = np.full(len(raw), np.nan)
-        values[~missing] = raw[~missing].astype(float)
-        return values
-    dated = [hasattr(v, "isoformat") or bool(DATE.match(str(v))) for v in raw[~missing][:SEEN]]
-    if dated and all(dated):
-        raise ValueError(DATES.format(name))
-    return np.array(
-        [None if gap else str(v).strip() for v, gap in zip(raw, missing, strict=True)], object
-    )
+    missing = np.array([value is None or value != value for value in values], bool)
+    present = values[~missing]
+    number_kinds = (bool, int, float, np.bool_, np.number)
+    if all(isinstance(value, number_kinds) for value in present):
+        numbers = np.full(len(values), np.nan)
+        numbers[~missing] = present.astype(float)
+        return numbers
+    if _are_dates(present[:MAX_DATE_SAMPLE]):
+        raise ValueError(f"column '{name}' has dates or times; {DATE_ADVICE}")
+    texts = np.full(len(values), None, object)
+    texts[~missing] = [str(value).strip() for value in present]
+    return texts
+
+
+def _read_polars(column: Any) -> tuple[str, npt.NDArray[Any]]:
+    """Return the kind of a column (dates, numbers or objects) and its values."""
+    kind = column.dtype
+    if kind.is_temporal():
+        return "dates", np.empty(0)
+    if kind.is_numeric() or str(kind) == "Boolean":
+        return "numbers", np.asarray(column.cast(float, strict=False).to_numpy(), np.float64)
+    return "objects", np.array(column.to_list(), object)
+
+
+def _read_pandas(column: pd.Series) -> tuple[str, npt.NDArray[Any]]:
+    """Return the kind of a column (dates, numbers or objects) and its values."""
+    from pandas.api import types
+
+    kind = column.dtype
+    is_time = types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind)
+    if is_time or str(kind).startswith("period"):
+        return "dates", np.empty(0)
+    if is_numeric(column):
+        return "numbers", column.to_numpy(np.float64, na_value=np.nan)
+    return "objects", column.to_numpy(object, na_value=None)
+
+
+def _are_dates(values: npt.NDArray[Any]) -> bool:
+    """Are all values of a sample dates or texts that look like dates?"""
+    flags = [hasattr(value, "isoformat") or DATE_PATTERN.match(str(value)) for value in values]
+    return bool(flags) and all(flags)

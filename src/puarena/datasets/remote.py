@@ -1,4 +1,4 @@
-"""Tables of OpenML and of the Hugging Face hub: fetched once, kept as Parquet beside a record of what they were."""
+"""Tables of OpenML and the Hugging Face hub: fetched once, stored as Parquet with a record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import hashlib
 import json
 import re
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from puarena.errors import UserError
 from puarena.utils.files import atomic_write, parse_json, write_file
@@ -19,21 +17,22 @@ from puarena.utils.files import atomic_write, parse_json, write_file
 if TYPE_CHECKING:
     import pandas as pd
 
-Table: TypeAlias = "tuple[pd.DataFrame, dict[str, Any]]"  # and what is known of it
-
-RETRIES, DELAY = 2, 1.0  # of a connection; seconds between them
-LONGEST = 3600.0  # seconds for one table
-SOURCES = {"openml": r"openml:(\d+)", "hf": r"hf:([\w./-]+)@([\w./-]+?)(?:#([\w-]+))?"}
-FORMS = "'openml:ID' or 'hf:NAME@REVISION' (with '#SPLIT' where it is not 'train')"
-
-
-def is_remote(text: str) -> bool:
-    """Is this no file but a table to fetch?"""
-    return text.partition(":")[0] in SOURCES and ":" in text
+MAX_RETRIES, RETRY_SECONDS = 2, 1.0
+SOURCE_PATTERNS = {
+    "openml": r"openml:(\d+)",
+    "hf": r"hf:([\w./-]+)@([\w./-]+?)(?:#([\w-]+))?",
+}
+SOURCE_FORMS = "'openml:ID' or 'hf:NAME@REVISION' (with '#SPLIT' for another split than 'train')"
 
 
-def record(path: Path) -> dict[str, Any]:
-    """Return what is known of a kept table: source, name, version, target, checksums; nothing for any other file."""
+def is_remote(source: str) -> bool:
+    """Does a text name a table to fetch, and not a file?"""
+    kind, colon, _ = source.partition(":")
+    return bool(colon) and kind in SOURCE_PATTERNS
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return the record of a stored table (source, version, target, checksums), or an empty one."""
     try:
         content = parse_json(path.with_suffix(".json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -41,67 +40,53 @@ def record(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) and "sha256" in content else {}
 
 
-def keep(source: str, target: Path, instead: str = "get the table as a file and name that") -> None:
-    """Fetch a table and keep it with its record; one that was kept before and is another now is refused.
+def fetch_table(source: str, target: Path, remedy: str = "name a file with the table") -> None:
+    """Fetch a table and store it with its record.
 
-    ``instead`` says what to do without a network.
+    A table that was fetched before and has other content now is an error. ``remedy`` is what to do
+    without a network.
     """
-    kind = source.partition(":")[0]
-    match = re.fullmatch(SOURCES.get(kind, "-"), source)
-    if match is None:
-        raise UserError(f"'{source}' is not a table that can be fetched: write {FORMS}")
-    try:
-        frame, about = _in_time(
-            _openml if kind == "openml" else _hugging_face, source, *match.groups()
-        )
-    except UserError:
-        raise
-    except Exception as error:  # of whatever kind those packages and the ones below them raise
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(
-            f"cannot fetch {source} ({words}); check the network and the name, or {instead}"
-        ) from error
-    frame = frame.reset_index(drop=True)
-    for column in frame.columns[[not _plain(kind) for kind in frame.dtypes]]:
-        frame[column] = frame[column].astype("string")
+    frame, about = _fetch(source, remedy)
+    frame = _without_categories(frame.reset_index(drop=True))
     about = {"source": source, **about, "rows": len(frame), "content": _digest(frame)}
-    before = record(target)
+    record = target.with_suffix(".json")
+    before = read_record(target)
     if before and before["content"] != about["content"]:
         raise UserError(
-            f"{source} is no longer what it was when it was first fetched (version {before['version']}, "
-            f"{before['rows']} rows; now version {about['version']}, {about['rows']} rows); delete "
-            f"'{target.with_suffix('.json')}' to accept the new one"
+            f"{source} has changed since it was first fetched (version {before['version']} with "
+            f"{before['rows']} rows, now version {about['version']} with {about['rows']}); delete "
+            f"'{record}' to accept the new table",
+            "conflict",
         )
     target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(target) as part:
-        _write_parquet(frame, part)
-        about["sha256"] = hashlib.sha256(part.read_bytes()).hexdigest()
-        write_file(target.with_suffix(".json"), json.dumps(about, indent=1))
+    with atomic_write(target) as temporary:
+        _write_parquet(frame, temporary)
+        about["sha256"] = hashlib.sha256(temporary.read_bytes()).hexdigest()
+        write_file(record, json.dumps(about, indent=1))
 
 
-def _in_time(fetch: Callable[..., Table], *given: str | None) -> Table:
-    """What a fetch gives, unless it takes too long: the packages below it wait for ever."""
-    tables: list[Table] = []
-    errors: list[Exception] = []
+def _fetch(source: str, remedy: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    kind = source.partition(":")[0]
+    match = re.fullmatch(SOURCE_PATTERNS.get(kind, "-"), source)
+    if match is None:
+        message = f"'{source}' is not a table that can be fetched: write {SOURCE_FORMS}"
+        raise UserError(message, "wrong-format")
+    fetch = _fetch_openml if kind == "openml" else _fetch_hugging_face
+    try:
+        return fetch(*match.groups())
+    except UserError:
+        raise
+    # The packages below raise errors of many kinds.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        message = f"cannot fetch {source} ({reason}); check the network and the name, or {remedy}"
+        raise UserError(message, "cannot-read") from error
 
-    def work() -> None:
-        try:
-            tables.append(fetch(*given))
-        except Exception as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(LONGEST)
-    if not tables:
-        raise errors[0] if errors else TimeoutError(f"it took longer than {LONGEST / 60:g} minutes")
-    return tables[0]
-
-
-def _openml(_: str, number: str) -> Table:
+def _fetch_openml(number: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     from sklearn.datasets import fetch_openml
 
-    # scikit-learn compares with the MD5 that OpenML states; of its warnings the last becomes the error
+    # scikit-learn verifies the MD5 that OpenML states.
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = fetch_openml(
@@ -109,37 +94,41 @@ def _openml(_: str, number: str) -> Table:
             data_home=folder,
             as_frame=True,
             parser="auto",
-            n_retries=RETRIES,
-            delay=DELAY,
+            n_retries=MAX_RETRIES,
+            delay=RETRY_SECONDS,
         )
     details = table.details
     about = {"name": details["name"], "version": details["version"], "md5": details["md5_checksum"]}
-    return table.frame, about | {"target": table.target_names[0] if table.target_names else ""}
+    return table.frame, about | {"target": next(iter(table.target_names), "")}
 
 
-def _hugging_face(source: str, name: str, revision: str, split: str | None) -> Table:
+def _fetch_hugging_face(
+    name: str, revision: str, split: str | None
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     try:
         hub: Any = import_module("datasets")
     except ImportError:
-        raise UserError(
-            f"{source} needs the package 'datasets': install it with 'pip install datasets'"
-        ) from None
+        message = f"hf:{name} needs the package 'datasets': install it with 'pip install datasets'"
+        raise UserError(message, "missing-dependency") from None
     frame = hub.load_dataset(name, revision=revision, split=split or "train").to_pandas()
-    return frame, {
-        "name": name,
-        "version": revision,
-        "target": "label" if "label" in frame.columns else "",
-    }
+    target = "label" if "label" in frame.columns else ""
+    return frame, {"name": name, "version": revision, "target": target}
 
 
-def _plain(kind: Any) -> bool:
+def _without_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with columns of numbers and text only."""
     import pandas as pd
 
-    return pd.api.types.is_numeric_dtype(kind) and not isinstance(kind, pd.CategoricalDtype)
+    for name in frame.columns:
+        kind = frame[name].dtype
+        is_category = isinstance(kind, pd.CategoricalDtype)
+        if is_category or not pd.api.types.is_numeric_dtype(kind):
+            frame[name] = frame[name].astype("string")
+    return frame
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """Return a checksum of the values, whatever wrote the file that holds them."""
+    """Return a checksum of the values, independent of the library that writes the file."""
     import pandas as pd
 
     digest = hashlib.sha256(repr([str(column) for column in frame.columns]).encode())

@@ -25,7 +25,7 @@ from puarena.estimators.stream import PartialFit
 from puarena.pu import labeling
 
 CHUNK = 50_000  # rows predicted at once
-WORDS = {word for setting in labeling.settings() for word in (setting.title, setting.code)}
+WORDS = {word for setting in labeling.list_settings() for word in (setting.title, setting.code)}
 
 
 class PUClassifier(

@@ -39,7 +39,7 @@ class TableInput(BaseEstimator):
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         rate, n = float(labels.positive.mean()), len(labels.positive)
-        setting = labeling.get(self.setting)
+        setting = labeling.get_setting(self.setting)
         most = 1 - float(labels.negative.mean()) if setting.one_sample else 1.0
         self.prior_ = self._prior(X, labels.positive, setting, rate, most, seed, chance)
         sides = [np.flatnonzero(side) for side in (labels.positive, ~labels.positive)]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from puarena import __version__
-from puarena.datasets.encoding import Column, TableEncoder
+from puarena.datasets.encoding import EncodedColumn, TableEncoder
 from puarena.errors import UserError
 from puarena.estimators.estimator import PUClassifier
 from puarena.estimators.members import Ensemble
@@ -121,7 +121,9 @@ def _restored(
     clf = PUClassifier(**params)
     clf.n_features_in_ = int(about["features"])
     if about["format_version"] == 1:  # of numbers only, and of one network
-        clf.encoder_ = TableEncoder([Column(f"column {at}") for at in range(clf.n_features_in_)])
+        clf.encoder_ = TableEncoder(
+            [EncodedColumn(f"column {at}") for at in range(clf.n_features_in_)]
+        )
         model = {**about["model"], "network": None}
         about = {
             **about,

@@ -20,7 +20,7 @@ from puarena.estimators.learners import PUTable
 from puarena.estimators.scoring import criterion_value
 from puarena.estimators.training import Candidate, Model, Prepared, Trained
 from puarena.pu import labeling
-from puarena.pu.labels import resampled
+from puarena.pu.labels import resample_by_weight
 from puarena.training import FleetConfig
 
 SMALLEST = 0.01  # an estimated prior keeps this distance from what cannot be
@@ -45,7 +45,7 @@ class NetworkFit(BaseEstimator):
             raise ValueError(
                 f"'{entry.name}' is trained with true labels of the unlabeled rows; choose a PU algorithm."
             )
-        form, one_sample = entry.calibrated_form, labeling.get(self.setting).one_sample
+        form, one_sample = entry.calibrated_form, labeling.get_setting(self.setting).one_sample
         if self.calibrated == "auto":
             if one_sample and not form and not entry.calibrated and entry.setting == "two-sample":
                 warnings.warn(
@@ -83,7 +83,9 @@ class NetworkFit(BaseEstimator):
         labeled = table.labels.positive
         p_train, p_val = training.hold_out(np.flatnonzero(labeled), self.validation_fraction, rng)
         u_train, u_val = training.hold_out(np.flatnonzero(~labeled), self.validation_fraction, rng)
-        p_train, u_train = (resampled(rows, table.weight, rng) for rows in (p_train, u_train))
+        p_train, u_train = (
+            resample_by_weight(rows, table.weight, rng) for rows in (p_train, u_train)
+        )
         rows = (p_train, u_train, p_val, u_val)
         return Prepared(
             x, center, scale, *rows, table.setting, table.seed, table.rate, table.propensity
@@ -151,7 +153,7 @@ class NetworkFit(BaseEstimator):
                 for side in (table.labels.positive, ~table.labels.positive):
                     rows = np.flatnonzero(side & (held != outside))
                     own.append(rng.permutation(rows if len(rows) else np.flatnonzero(side)))
-            own[:2] = [resampled(rows, table.weight, rng) for rows in own[:2]]
+            own[:2] = [resample_by_weight(rows, table.weight, rng) for rows in own[:2]]
             parts.append(own)
         sizes = [min(len(own[i]) for own in parts) for i in range(4)]
         base = self._candidate(name, table.prior)

@@ -165,10 +165,10 @@ def warning(X: Any, labeled: Any, setting: str, prior: float) -> str:
     """
     from sklearn.utils import _safe_indexing
 
-    from puarena.pu.labeling import get
+    from puarena.pu.labeling import get_setting
 
     s = np.asarray(labeled).astype(bool)
-    if not get(setting).one_sample or not 2 <= s.sum() < len(s):
+    if not get_setting(setting).one_sample or not 2 <= s.sum() < len(s):
         return ""
     rows = np.sort(np.random.default_rng(0).permutation(len(s))[:LOOKED_AT])
     if not 2 <= s[rows].sum() < len(rows):

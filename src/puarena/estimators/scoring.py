@@ -81,7 +81,10 @@ class PUScorer:
         corrects = self.name in COUNTED or self.name in RANKED
         by_scores = not corrects and practical(self.name).needs == "scores"
         if by_scores or self.name == "recall":
-            prior, setting = 0.5, labeling.get(labeling.DEFAULT)  # they depend on neither
+            prior, setting = (
+                0.5,
+                labeling.get_setting(labeling.DEFAULT_SETTING),
+            )  # they depend on neither
         else:
             prior, setting = (
                 float(self._given(estimator, "prior_", "prior")),
@@ -108,7 +111,7 @@ class PUScorer:
 
     def _setting(self, estimator: Any) -> labeling.Setting:
         try:
-            return labeling.get(self._given(estimator, "setting", "setting"))
+            return labeling.get_setting(self._given(estimator, "setting", "setting"))
         except UserError as error:
             raise ValueError(str(error)) from None
 

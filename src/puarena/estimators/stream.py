@@ -142,7 +142,7 @@ class PartialFit(BaseEstimator):
             Labels(positive, negative, self.classes_),
             weight,
             self.prior_,
-            labeling.get(self.setting),
+            labeling.get_setting(self.setting),
             seed,
             rate,
             self.stream_.rows,

@@ -75,7 +75,7 @@ class TableFit:
     def _describe_prior(self) -> str:
         model = self.model
         low, high = model.prior_interval_
-        one_sample = labeling.get(model.setting).one_sample
+        one_sample = labeling.get_setting(model.setting).one_sample
         rows = "all rows" if one_sample else "the unlabeled rows"
         interval = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
         return (

@@ -108,7 +108,7 @@ class Model:
                     prior=per_run(self.prior),
                     shifted_prior=per_run(self.shifted_prior),
                     rate=per_run(s["n_p"] / (s["n_p"] + s["n_u"])),
-                    one_sample=torch.tensor([labeling.get(self.setting).one_sample]),
+                    one_sample=torch.tensor([labeling.get_setting(self.setting).one_sample]),
                     n_p=s["n_p"],
                     n_u=s["n_u"],
                     batch_p=s["batch_p"],

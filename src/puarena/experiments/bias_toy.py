@@ -64,7 +64,7 @@ def draw(way: str, points: int, prior: float, dimensions: int, seed: int = 0) ->
     candidates = Candidates(
         dataset, np.arange(points), np.array([False, True]), [positives[:0], positives], counts
     )
-    mechanism = labeling.mechanism(way)
+    mechanism = labeling.get_mechanism(way)
     chances = mechanism.propensity(candidates)
     selected = mechanism.label(candidates, chances, rng)
     labeled = np.zeros(points, bool)

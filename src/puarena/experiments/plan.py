@@ -17,7 +17,7 @@ from puarena import catalog, datasets, networks, plugins
 from puarena.algorithms import draw_configuration
 from puarena.catalog import MethodInfo
 from puarena.datasets import Views
-from puarena.datasets.dataset import DatasetInfo
+from puarena.datasets.base import DatasetInfo
 from puarena.errors import UserError
 from puarena.experiments.spec import (
     ESTIMATE_PREFIX,
@@ -278,7 +278,7 @@ def expand_problems(part: ProblemSpec, info: DatasetInfo) -> Iterator[Problem]:
 
 def _check_unlabeled_positives(problem: Problem) -> None:
     """Refuse a problem that leaves no positive in U."""
-    setting = labeling.get(problem.setting)
+    setting = labeling.get_setting(problem.setting)
     if problem.labeled is not None or problem.prior is None or not setting.one_sample:
         return
     rate, prior = problem.rate, problem.prior
@@ -445,7 +445,7 @@ def _key_of_fleet(run: RunSpec) -> tuple[Any, ...]:
     """
     problem = run.problem
     # Where a dataset may lack positives in one case and not in another, shapes differ by case.
-    case = problem.case if labeling.get(problem.setting).may_lack else 0
+    case = problem.case if labeling.get_setting(problem.setting).may_lack else 0
     return (
         catalog.get(run.algorithm).fleet_key,
         problem.dataset,

@@ -30,8 +30,7 @@ from typing_extensions import TypedDict  # pydantic's; before Python 3.12 it ref
 from puarena import paper
 from puarena.errors import UserError, suggest, unknown_name
 from puarena.pu import labeling
-from puarena.pu.labeling import DEFAULT as DEFAULT_SETTING
-from puarena.pu.labeling import SCAR
+from puarena.pu.labeling import DEFAULT_SETTING, SCAR
 from puarena.pu.problem import MIN_SIZE
 from puarena.utils.identity import canonical, digest
 from puarena.utils.yaml_files import read_yaml
@@ -122,8 +121,8 @@ Size = Annotated[int, Field(ge=MIN_SIZE)]
 Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
 WarmupSteps = Annotated[int, Field(ge=0, le=MAX_STEPS)]
-SettingName = Annotated[str, AfterValidator(lambda name: labeling.get(name).code)]
-MechanismName = Annotated[str, AfterValidator(lambda text: labeling.mechanism(text).text)]
+SettingName = Annotated[str, AfterValidator(lambda name: labeling.get_setting(name).code)]
+MechanismName = Annotated[str, AfterValidator(lambda text: labeling.get_mechanism(text).text)]
 PriorSource = Annotated[str, BeforeValidator(_unquote_true), AfterValidator(name_prior_source)]
 
 
@@ -427,8 +426,8 @@ def _choose_values(
     problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
 ) -> list[ProblemSpec]:
     """Keep the given values of a list if the spec has them all; otherwise replace the list."""
-    spell = {"settings": lambda name: labeling.get(name).code}
-    spell["labeling"] = lambda text: labeling.mechanism(text).text
+    spell = {"settings": lambda name: labeling.get_setting(name).code}
+    spell["labeling"] = lambda text: labeling.get_mechanism(text).text
     if field in spell:
         given = tuple(map(spell[field], given))
     present = {value for problem in problems for value in getattr(problem, field)}

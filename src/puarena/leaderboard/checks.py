@@ -123,7 +123,9 @@ def _inconsistent(curves: DataFrame) -> Iterator[str]:
     lived = curves[curves["status"] == "ok"]
     if {f"val_{name}" for name in COUNTS} <= {*lived}:
         numbers = {name: lived[f"val_{name}"].to_numpy(float) for name in COUNTS}
-        one_sample = np.array([labeling.get(code).one_sample for code in lived["setting"]], bool)
+        one_sample = np.array(
+            [labeling.get_setting(code).one_sample for code in lived["setting"]], bool
+        )
         counts = Counts(**numbers, prior=lived["prior_used"].to_numpy(float), one_sample=one_sample)
         for record in CRITERIA.values():
             if record.needs == "counts" and record.column in lived:

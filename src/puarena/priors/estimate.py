@@ -83,7 +83,7 @@ class PriorEstimate:
 def estimate_prior(
     X: Any,
     y: Any,
-    setting: str = labeling.DEFAULT,
+    setting: str = labeling.DEFAULT_SETTING,
     method: str = DEFAULT,
     random_state: int = 0,
     n_bootstrap: int | None = None,
@@ -151,7 +151,7 @@ def estimate_prior(
     >>> 0.3 < found.value < 0.5
     True
     """
-    kind = labeling.get(setting)
+    kind = labeling.get_setting(setting)
     names = _list_methods(method, compare, options)
     if n_bootstrap is not None and n_bootstrap < 0:
         raise UserError(f"n_bootstrap is {n_bootstrap}; it must be 0 or more", "invalid-value")
@@ -376,7 +376,7 @@ def _find_doubts(found: PriorEstimate, sample: Sample, disagreement: float) -> I
         return
     shares = sample.estimate_by_model(METHODS[found.method].prepare)
     if len(shares) > 1 and (1 - details["rate"]) * np.ptp(shares) > 2 * disagreement:
-        setting = labeling.get(details["setting"])
+        setting = labeling.get_setting(details["setting"])
         priors = [f"{_share_to_prior(share, details['rate'], setting):.2f}" for share in shares]
         yield (
             f"the share of positives, {found.value:.2f}{between}, depends on the model: a linear "

@@ -228,4 +228,4 @@ def take_rows(values: Floats, index: Index | None) -> Floats:
 def share_from_frequency(c: float, n_p: int, n_u: int) -> float:
     """Return the share of positives in U if a fraction ``c`` of all positives is in P."""
     rate = n_p / (n_p + n_u)
-    return labeling.get("one-sample").prior_in_u(rate / c, rate)
+    return labeling.get_setting("one-sample").prior_in_u(rate / c, rate)

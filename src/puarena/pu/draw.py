@@ -1,7 +1,7 @@
-"""PU generation: which examples are labeled, unlabeled, held out and tested in one trial of one problem.
+"""The draw of one split: which examples are labeled, unlabeled, held out and tested.
 
-A draw is a function of (dataset, case, setting, rate, prior, labeling, trial, salt) and of nothing else, so that every
-algorithm and configuration of a trial sees the same data.
+A draw is a function of (dataset, case, setting, rate, prior, labeling, split, salt) and of nothing
+else, so that every algorithm and configuration of a split sees the same data.
 """
 
 from __future__ import annotations
@@ -13,20 +13,29 @@ from dataclasses import KW_ONLY, dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from puarena.datasets.dataset import Dataset, Flags, Indices
+from puarena.datasets.base import Dataset, Flags, Indices
 from puarena.errors import UserError
 from puarena.pu import labeling
-from puarena.pu.allocation import Allocation
 from puarena.pu.labeling import Candidates, Setting
-from puarena.pu.posterior import logit
+from puarena.pu.labeling.base import Chances, logit
 from puarena.pu.problem import Problem
-from puarena.pu.sizes import Sizes
-from puarena.utils.counts import CLOSE, mixture, rounded, stratified_test_counts, truncated
+from puarena.pu.sizes import Allocation, Sizes
+from puarena.utils.counts import (
+    CLOSE,
+    Counts,
+    allocate_by_prior,
+    count_test_examples,
+    round_half_up,
+    truncate,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class PUData:
-    """What an algorithm may know: indices into the features, and the constants of the problem. No hidden label."""
+    """What an algorithm may know: indices into the features, and the constants of the problem.
+
+    No true label of an unlabeled or test example can be reached from it.
+    """
 
     p_train: Indices
     u_train: Indices
@@ -36,202 +45,218 @@ class PUData:
     prior: float  # pi, nominal
     rate: float  # n_P / (n_P + n_U) of this draw
     shifted_prior: float  # class prior inside U
-    setting: Setting  # its code or title will do
+    setting: Setting  # its code or title is accepted
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "setting", labeling.get(self.setting))
-        _lock(self)
+        object.__setattr__(self, "setting", labeling.get_setting(self.setting))
+        _copy_read_only(self)
 
 
 @dataclass(frozen=True)
-class Bias:
-    """How strong the bias of a draw came out."""
+class LabelingBias:
+    """The strength of the labeling bias in one draw."""
 
     label_strength: float  # (mean_P t - mean_+ t) / sd_+ t along the logit t of the posterior
-    posterior_auc: (
-        float  # of the model that the posterior comes from, on the examples it was fitted to
-    )
+    posterior_auc: float  # of the posterior's model on the examples it was fitted to
     effective: float  # effective sample size of the weights 1 / propensity, as a share of P
     by_class: dict[str, int]  # labels of every positive class
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenLabels:
-    """True labels (``True`` = positive), for the oracle criteria, the frames and the test metrics only.
+    """True labels (``True`` = positive) for oracle criteria, reference baselines and test metrics.
 
-    True propensities too: only a simulator has them.
+    The propensities are known because the labels are simulated.
     """
 
     u_train: Flags
     u_val: Flags
     test: Flags
     _: KW_ONLY
-    propensity_train: npt.NDArray[np.float64] | None = (
-        None  # chance of a label of every member of P, where it is known
-    )
+    propensity_train: npt.NDArray[np.float64] | None = None  # of a label, for every member of P
     propensity_val: npt.NDArray[np.float64] | None = None
-    bias: Bias | None = None  # None where labels are given at random
+    bias: LabelingBias | None = None  # None for labeling at random
 
     def __post_init__(self) -> None:
-        _lock(self)
+        _copy_read_only(self)
 
 
 def draw_pu_data(
-    dataset: Dataset, problem: Problem, trial: int, salt: str = ""
+    dataset: Dataset, problem: Problem, split: int, salt: str = ""
 ) -> tuple[PUData, HiddenLabels]:
-    """Draw the labeled, unlabeled, validation and test examples of one trial.
+    """Draw the labeled, unlabeled, validation and test examples of one split.
 
-    The test set keeps its natural class frequencies as long as the prior is the one of the base sample (one half for
-    the paper's datasets); for any other prior it is thinned to that prior like the training examples.
+    The test set keeps its natural class frequencies if the prior is the one of the base sample
+    (one half for the paper's datasets); for any other prior it is thinned to it like the training
+    examples.
     """
     positive = dataset.positive(problem.case)
     prior = dataset.prior_of(problem.case) if problem.prior is None else problem.prior
-    rng = _generator(dataset.name, problem, prior, trial, salt)
+    rng = _make_generator(dataset.name, problem, prior, split, salt)
     pool, test = _split_test(dataset, rng)
-    members = _by_class(dataset, pool)
-    allocation = Allocation(
-        dataset, problem, prior, positive, np.array([len(part) for part in members], np.int64)
-    )
-    p_counts, u_counts = allocation.counts()
+    members = _group_by_class(dataset, pool)
+    available = np.array([len(part) for part in members], np.int64)
+    allocation = Allocation(dataset, problem, prior, positive, available)
 
-    setting = labeling.get(problem.setting)
-    shares = list(zip([rng.permutation(part) for part in members], p_counts, u_counts, strict=True))
-    parts = [
-        setting.candidates(*share) if yes else share[0][:0]
-        for share, yes in zip(shares, positive, strict=True)
-    ]
-    candidates = Candidates(dataset, pool, positive, parts, p_counts)
-    mechanism = labeling.mechanism(problem.labeling)
+    # The order of the calls of `rng` below decides every draw and must stay as it is.
+    shuffled = [rng.permutation(part) for part in members]
+    candidates, shares = _find_candidates(dataset, problem, pool, positive, shuffled, allocation)
+    mechanism = labeling.get_mechanism(problem.labeling)
     chances = mechanism.propensity(candidates)
     selected = mechanism.label(candidates, chances, rng)
     labeled = candidates.index[selected]
+    setting = labeling.get_setting(problem.setting)
     p = rng.permutation(labeled)
     u = rng.permutation(np.concatenate([setting.unlabeled(*share, labeled) for share in shares]))
     if abs(prior - allocation.base) > CLOSE:
         test = _thin(dataset, test, positive, prior, rng)
-    truth = positive[dataset.classes]
-    if not 0 < truth[test].sum() < len(test):
-        side = "negatives" if len(test) and truth[test].all() else "positives"
-        raise UserError(
-            f"the test set of '{dataset.name}' case {problem.case} has no {side}, so nothing can be scored"
-        )
 
-    drawn = Sizes(len(p), len(u))
-    if (
-        shared := np.isin(u, p)
-    ).any():  # a held-out positive is held out in U, too: a tenth of both
-        held = np.isin(u, p[: drawn.val_p])
-        u = np.concatenate([u[held], u[~shared], u[shared & ~held]])
-    rate = drawn.n_p / drawn.n
-    data = PUData(
-        p_train=p[drawn.val_p :],
-        u_train=u[drawn.val_u :],
-        p_val=p[: drawn.val_p],
-        u_val=u[: drawn.val_u],
-        test=test,
-        prior=prior,
-        rate=rate,
-        shifted_prior=setting.prior_in_u(prior, rate),
-        setting=setting,
-    )
+    truth = positive[dataset.classes]
+    _check_both_sides(dataset, problem, truth[test])
+    data = _hold_out(p, u, test, prior, setting)
     propensity = np.full(len(truth), np.nan)
     propensity[candidates.index] = chances
-    bias = None if mechanism.name == labeling.SCAR else _bias(candidates, chances, selected)
+    is_random = mechanism.name == labeling.SCAR
     hidden = HiddenLabels(
         truth[data.u_train],
         truth[data.u_val],
         truth[data.test],
         propensity_train=propensity[data.p_train],
         propensity_val=propensity[data.p_val],
-        bias=bias,
+        bias=None if is_random else _measure_bias(candidates, chances, selected),
     )
     return data, hidden
 
 
-def _bias(candidates: Candidates, chances: npt.NDArray[np.float64], selected: Flags) -> Bias:
-    t = logit(candidates.posterior)
-    weights = 1 / chances[selected]
-    names = candidates.dataset.class_names
-    return Bias(
-        label_strength=label_strength(t, selected),
-        posterior_auc=candidates.model.auc,
-        effective=float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
-        by_class={
-            names[k]: int((candidates.classes[selected] == k).sum())
-            for k in np.flatnonzero(candidates.positive)
-        },
+Share = tuple[Indices, int, int]  # a shuffled class, and what it gives to P and to U
+
+
+def _find_candidates(
+    dataset: Dataset,
+    problem: Problem,
+    pool: Indices,
+    positive: Flags,
+    shuffled: list[Indices],
+    allocation: Allocation,
+) -> tuple[Candidates, list[Share]]:
+    """Return the positives that may be labeled, and the share of every class."""
+    p_counts, u_counts = allocation.counts()
+    shares: list[Share] = list(zip(shuffled, p_counts, u_counts, strict=True))
+    setting = labeling.get_setting(problem.setting)
+    parts = []
+    for (part, p, u), is_positive in zip(shares, positive, strict=True):
+        parts.append(setting.candidates(part, p, u) if is_positive else part[:0])
+    return Candidates(dataset, pool, positive, parts, p_counts), shares
+
+
+def _check_both_sides(dataset: Dataset, problem: Problem, test: Flags) -> None:
+    if not 0 < test.sum() < len(test):
+        side = "negatives" if len(test) and test.all() else "positives"
+        raise UserError(
+            f"the test set of '{dataset.name}' case {problem.case} has no {side}, so nothing can "
+            "be scored",
+            "missing-data",
+        )
+
+
+def _hold_out(p: Indices, u: Indices, test: Indices, prior: float, setting: Setting) -> PUData:
+    """Hold out the first tenth of P and of U for validation."""
+    sizes = Sizes(len(p), len(u))
+    shared = np.isin(u, p)
+    if shared.any():
+        # A held-out positive must be held out in U, too.
+        held = np.isin(u, p[: sizes.val_p])
+        u = np.concatenate([u[held], u[~shared], u[shared & ~held]])
+    rate = sizes.n_p / sizes.n
+    return PUData(
+        p_train=p[sizes.val_p :],
+        u_train=u[sizes.val_u :],
+        p_val=p[: sizes.val_p],
+        u_val=u[: sizes.val_u],
+        test=test,
+        prior=prior,
+        rate=rate,
+        shifted_prior=setting.prior_in_u(prior, rate),
+        setting=setting,
     )
 
 
-def label_strength(t: npt.NDArray[np.float64], selected: Flags) -> float:
-    """Return how far the labeled lie above all positives along ``t``, in standard deviations of these."""
-    spread = float(t.std())
-    return float((t[selected].mean() - t.mean()) / spread) if spread else 0.0
+def _measure_bias(candidates: Candidates, chances: Chances, selected: Flags) -> LabelingBias:
+    weights = 1 / chances[selected]
+    names = candidates.dataset.class_names
+    labeled_classes = candidates.classes[selected]
+    by_class = {}
+    for label in np.flatnonzero(candidates.positive):
+        by_class[names[label]] = int((labeled_classes == label).sum())
+    return LabelingBias(
+        label_strength=measure_label_strength(logit(candidates.posterior), selected),
+        posterior_auc=candidates.model.auc,
+        effective=float(weights.sum() ** 2 / (weights**2).sum() / len(weights)),
+        by_class=by_class,
+    )
 
 
-def _generator(
-    name: str, problem: Problem, prior: float, trial: int, salt: str
+def measure_label_strength(t: npt.NDArray[np.float64], selected: Flags) -> float:
+    """Return how far the labeled are above all positives along ``t``, in standard deviations."""
+    deviation = float(t.std())
+    return float((t[selected].mean() - t.mean()) / deviation) if deviation else 0.0
+
+
+def _make_generator(
+    name: str, problem: Problem, prior: float, split: int, salt: str
 ) -> np.random.Generator:
-    key = [
-        name,
-        problem.case,
-        problem.setting,
-        f"{problem.rate:.12g}",
-        f"{prior:.12g}",
-        int(trial),
-        str(salt),
-    ]
-    key += [] if problem.labeling == labeling.SCAR else [problem.labeling]
-    key += [] if problem.labeled is None else [problem.labeled, problem.unlabeled]
+    key: list[object] = [name, problem.case, problem.setting, f"{problem.rate:.12g}"]
+    key += [f"{prior:.12g}", int(split), str(salt)]
+    if problem.labeling != labeling.SCAR:
+        key.append(problem.labeling)
+    if problem.labeled is not None:
+        key += [problem.labeled, problem.unlabeled]
     digest = hashlib.sha256(json.dumps(key).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
 
 
-def _by_class(dataset: Dataset, indices: Indices) -> list[Indices]:
+def _group_by_class(dataset: Dataset, indices: Indices) -> list[Indices]:
     classes = dataset.classes[indices]
     return [indices[classes == label] for label in range(len(dataset.class_names))]
 
 
 def _split_test(dataset: Dataset, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Return the training pool and the test part."""
     if dataset.train is not None and dataset.test is not None:
         return dataset.train, dataset.test
     everything = np.arange(len(dataset.classes), dtype=np.int64)
+    fraction = dataset.test_fraction or 0.0
     if dataset.stratify:
-        counts = stratified_test_counts(
-            dataset.classes, len(dataset.class_names), dataset.test_fraction or 0.0
-        )
-        parts = _by_class(dataset, everything)
-        test = np.concatenate(
-            [rng.permutation(part)[:n] for part, n in zip(parts, counts, strict=True)]
-        )
+        counts = count_test_examples(dataset.classes, len(dataset.class_names), fraction)
+        test = _pick_by_class(_group_by_class(dataset, everything), counts, rng)
     else:
-        test = rng.permutation(everything)[
-            : rounded((dataset.test_fraction or 0.0) * len(everything))
-        ]
+        test = rng.permutation(everything)[: round_half_up(fraction * len(everything))]
     return np.setdiff1d(everything, test), np.sort(test)
+
+
+def _pick_by_class(members: list[Indices], counts: Counts, rng: np.random.Generator) -> Indices:
+    pairs = zip(members, counts, strict=True)
+    return np.concatenate([rng.permutation(part)[:count] for part, count in pairs])
 
 
 def _thin(
     dataset: Dataset, test: Indices, positive: Flags, prior: float, rng: np.random.Generator
 ) -> Indices:
-    """Keep the largest part of the test set that has the given prior, classes of a side in natural proportion."""
-    members = _by_class(dataset, test)
+    """Keep the largest part of the test set that has the prior, classes in natural proportion."""
+    members = _group_by_class(dataset, test)
     counts = np.array([len(part) for part in members], np.int64)
     p, n = counts * positive, counts * ~positive
     if not (p.sum() and n.sum()):
         return test
-    total = truncated(min(p.sum() / prior, n.sum() / (1 - prior)))
-    keep = mixture(total, prior, p, n)
-    return np.sort(
-        np.concatenate([rng.permutation(part)[:m] for part, m in zip(members, keep, strict=True)])
-    )
+    total = truncate(min(p.sum() / prior, n.sum() / (1 - prior)))
+    return np.sort(_pick_by_class(members, allocate_by_prior(total, prior, p, n), rng))
 
 
-def _lock(record: PUData | HiddenLabels) -> None:
-    """Give the record arrays of its own that cannot be written."""
+def _copy_read_only(record: PUData | HiddenLabels) -> None:
+    """Give the record read-only copies of its arrays."""
     for item in fields(record):
         value = getattr(record, item.name)
         if isinstance(value, np.ndarray):
-            own = value.copy()
-            own.setflags(write=False)
-            object.__setattr__(record, item.name, own)
+            copy = value.copy()
+            copy.setflags(write=False)
+            object.__setattr__(record, item.name, copy)

@@ -1,4 +1,4 @@
-"""Which rows of a table are labeled: the one reading of ``y`` that estimators, scores, splits and priors share."""
+"""Which rows of a table are labeled: the reading of ``y`` for estimators, scores and commands."""
 
 from __future__ import annotations
 
@@ -10,106 +10,178 @@ import numpy.typing as npt
 
 Flags = npt.NDArray[np.bool_]
 
-WORDS = ("positive", "negative", "unlabeled")  # text that says itself what it means
-NUMBERS = (1, -1, 0)  # the same as numbers, where all three are there
+POSITIVE, NEGATIVE, UNLABELED = "positive", "negative", "unlabeled"
+WORDS = {POSITIVE, NEGATIVE, UNLABELED}  # text that needs no positive label
+NUMBERS = {"1", "-1", "0"}  # positive, negative and unlabeled, if all three are there
+MAX_LISTED = 5  # values in an error message
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Labeled positives, known negatives (mostly none), and the two classes that predictions are made of."""
+    """Labeled positives, known negatives (mostly none), and the two classes of predictions."""
 
     positive: Flags
     negative: Flags
-    classes: npt.NDArray[
-        Any
-    ]  # what stands for negative (for unlabeled, where no negative is known), and positive
+    # The values for negative (for unlabeled, if no negative is known) and for positive.
+    classes: npt.NDArray[Any]
 
     @property
     def unlabeled(self) -> Flags:
         """Rows without a label."""
         return ~(self.positive | self.negative)
 
+    @property
+    def marks(self) -> npt.NDArray[np.int64]:
+        """1 for labeled positives, 0 for unlabeled rows, -1 for known negatives."""
+        return self.positive.astype(np.int64) - self.negative
 
-def read_labels(y: Any, positive_label: Any = None) -> Labels:
-    """Read ``y``.
 
-    With a ``positive_label`` every other value is unlabeled (the most frequent of them stands for all), but for the
-    word "negative". Without one, ``y`` is of two numbers or bools, of which the greater is positive; of 1, 0 and -1:
-    positive, unlabeled and negative; or of the words "positive", "unlabeled" and "negative". Other text needs
-    ``positive_label``: the order of the alphabet says nothing.
+def read_labels(y: Any, positive_label: Any = None, negative_label: Any = None) -> Labels:
+    """Read which rows of ``y`` are labeled.
+
+    With a ``positive_label`` every other value is unlabeled (the most frequent of them stands for
+    all), except ``negative_label`` and the word "negative". Without one, ``y`` may have two numbers
+    or bools, of which the greater is positive; 1, 0 and -1 for positive, unlabeled and negative;
+    the words "positive", "unlabeled" and "negative"; or one value and missing ones, which are
+    unlabeled. Other text needs a ``positive_label``, because its order means nothing.
+
+    Labels are compared as they are written: 1, 1.0, True and "1" are the same.
     """
     y = np.asarray(y)
-    if y.dtype.kind == "O" and y.size and all(isinstance(value, str) for value in y):
-        y = y.astype(str)
-    values, counts = np.unique(y, return_counts=True)
-    shown = ", ".join(map(repr, values[:5].tolist())) + (", …" if len(values) > 5 else "")
-    text = values.dtype.kind in "USO"
-    if len(values) == 0:
+    missing = _find_missing(y)
+    present = y[~missing]
+    if len(present) == 0:
         raise ValueError("y is empty: there are neither labeled positives nor unlabeled rows.")
-    if positive_label is not None:
-        if not np.any(values == positive_label):
-            raise ValueError(
-                f"positive_label={positive_label!r} is not a valid label: y has no labeled positives."
-            )
-        positive, negative = (
-            y == positive_label,
-            (y == WORDS[1]) & (y != positive_label) if text else y != y,
-        )
-        rest = values != positive_label
-        others = values[rest][np.argmax(counts[rest])] if rest.any() else None
-    elif text and set(values.tolist()) <= set(WORDS):
-        positive, negative, others = y == WORDS[0], y == WORDS[1], WORDS[2]
-    elif text and len(values) > 1:
-        raise ValueError(
-            f"y has text, {shown}: name the value that marks labeled positives with positive_label."
-        )
-    elif len(values) == 3 and set(values.tolist()) == set(NUMBERS):
-        positive, negative, others = y == NUMBERS[0], y == NUMBERS[1], NUMBERS[2]
-    elif len(values) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: y has "
-            f"{len(values)} classes ({shown}); give positive_label to name the one that marks labeled positives."
-        )
+    if present.dtype.kind == "O":
+        # numpy finds the kind of the values, such as text or bools.
+        present = np.array(present.tolist())
+    values, codes, counts = np.unique(present, return_inverse=True, return_counts=True)
+    texts = [_normalize(value) for value in values.tolist()]
+    _check_label("positive_label", positive_label, values, texts)
+    _check_label("negative_label", negative_label, values, texts)
+    if positive_label is None:
+        positive_text, rest = _choose_positive(values, texts, bool(missing.any()))
     else:
-        positive = y == values[-1] if len(values) == 2 or values[0] in (1, True) else y != y
-        negative, others = np.zeros(len(y), bool), values[0]
-    if len(values) == 1 or positive.all() or not positive.any() or (positive | negative).all():
-        missing = "labeled positives" if not positive.any() else "unlabeled rows"
+        positive_text = _normalize(positive_label)
+        order = np.argsort(-counts, kind="stable")
+        others = [values[at] for at in order if texts[at] != positive_text]
+        rest = others[0] if others else _unlabeled_value(values)
+    negative_text = _choose_negative(texts, positive_text, positive_label, negative_label)
+
+    def find(text: str | None) -> Flags:
+        flags = np.zeros(len(y), bool)
+        flags[~missing] = np.array([value == text for value in texts], bool)[codes]
+        return flags
+
+    positive, negative = find(positive_text), find(negative_text)
+    if not positive.any() or (positive | negative).all():
+        lack = "unlabeled rows" if positive.any() else "labeled positives"
+        what = "contains only one class" if len(values) == 1 else "has the values"
         raise ValueError(
-            f"y contains only one class, {shown}: there are no {missing}. PU learning needs labeled positives (1) and "
-            "unlabeled rows (0)."
-            if len(values) == 1
-            else f"y has no {missing}: its values are {shown}."
+            f"y {what}, {_list(values)}: there are no {lack}. PU learning needs labeled positives "
+            "(1) and unlabeled rows (0)."
         )
-    other = y[negative][0] if negative.any() else others
-    return Labels(
-        positive, np.asarray(negative, bool), np.array([other, y[positive][0]], dtype=values.dtype)
+    other = values[texts.index(str(negative_text))] if negative.any() else rest
+    kind = np.result_type(values.dtype, np.asarray(other).dtype)
+    classes = np.array([other, values[texts.index(positive_text)]], kind)
+    return Labels(positive, negative, classes)
+
+
+def _find_missing(y: npt.NDArray[Any]) -> Flags:
+    if y.dtype.kind == "O":
+        import pandas as pd
+
+        return np.asarray(pd.isna(y))
+    return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+
+
+def _check_label(name: str, label: Any, values: npt.NDArray[Any], texts: list[str]) -> None:
+    if label is not None and _normalize(label) not in texts:
+        message = f"{name}={label!r} is not a valid label: y has the values {_list(values)}."
+        raise ValueError(message)
+
+
+def _choose_positive(
+    values: npt.NDArray[Any], texts: list[str], has_missing: bool
+) -> tuple[str, Any]:
+    """Return the text of labeled positives, and the value that stands for unlabeled rows."""
+    known = set(texts)
+    is_text = values.dtype.kind == "U"
+    if is_text and known <= WORDS:
+        return POSITIVE, UNLABELED
+    if known == NUMBERS:
+        return "1", values[texts.index("0")]
+    if len(values) == 1 and has_missing:
+        return texts[0], _unlabeled_value(values)
+    if is_text and len(values) > 1:
+        message = f"y has text, {_list(values)}: name the value of labeled positives"
+        raise ValueError(f"{message} with positive_label.")
+    if len(values) == 2 and not has_missing:
+        return texts[1], values[0]
+    if len(values) == 1:
+        # All rows are labeled, or none is: an error either way.
+        return (texts[0] if values[0] == 1 else ""), None
+    raise ValueError(
+        "Only binary classification is supported. The type of the target is multiclass: y has "
+        f"{len(values)} classes ({_list(values)}){' and missing values' if has_missing else ''}; "
+        "name the value of labeled positives with positive_label."
     )
 
 
+def _choose_negative(
+    texts: list[str], positive_text: str, positive_label: Any, negative_label: Any
+) -> str | None:
+    """Return the text of known negatives; None if there are none."""
+    if negative_label is not None:
+        text = _normalize(negative_label)
+    elif positive_label is None and set(texts) == NUMBERS:
+        text = "-1"
+    else:
+        text = NEGATIVE
+    if text == positive_text:
+        if negative_label is None:
+            return None
+        raise ValueError(f"{negative_label!r} cannot stand for positives and for negatives.")
+    return text if text in texts else None
+
+
+def _unlabeled_value(values: npt.NDArray[Any]) -> Any:
+    """Return a value for unlabeled rows that are marked by a missing value."""
+    return UNLABELED if values.dtype.kind == "U" else values.dtype.type(0)
+
+
+def _normalize(value: Any) -> str:
+    """Return one spelling of a label: 1, 1.0, "1", True and "true" are the same."""
+    text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return "1" if text.lower() == "true" else "0"
+    try:
+        return f"{float(text):.15g}"
+    except ValueError:
+        return text.lower() if text.lower() in WORDS else text
+
+
+def _list(values: npt.NDArray[Any]) -> str:
+    shown = ", ".join(map(repr, values[:MAX_LISTED].tolist()))
+    return f"{shown}, …" if len(values) > MAX_LISTED else shown
+
+
 def check_weights(weight: npt.NDArray[np.float64] | None, positive: Flags) -> None:
-    """Refuse weights that leave no labeled positive, or nothing beside them."""
+    """Raise an error for weights of which all are zero on one side."""
     for name, side in (("labeled positives", positive), ("unlabeled rows", ~positive)):
         if weight is not None and not weight[side].sum() > 0:
-            raise ValueError(
-                f"sample_weight leaves only one class: the weights of the {name} are all zero."
-            )
+            message = f"sample_weight leaves only one class: the weights of the {name} are zero."
+            raise ValueError(message)
 
 
-def resampled(rows: Any, weight: npt.NDArray[np.float64] | None, rng: np.random.RandomState) -> Any:
-    """As many rows, each as often as its weight says, for learners that know no weights; equal ones change nothing."""
+def resample_by_weight(
+    rows: Any, weight: npt.NDArray[np.float64] | None, rng: np.random.RandomState
+) -> Any:
+    """Draw as many rows in proportion to their weights, for learners without weights.
+
+    Equal weights change nothing.
+    """
     own = None if weight is None else weight[rows]
     if own is None or np.ptp(own) == 0 or own.sum() <= 0:
         return rows
     return rng.choice(rows, len(rows), p=own / own.sum())
-
-
-def plain(value: Any) -> str:
-    """A label as it is written: 1, 1.0 and '1' are the same, and so are True and 'true'."""
-    try:
-        return (
-            f"{float(value):g}" if not isinstance(value, (bool, np.bool_)) else str(value).lower()
-        )
-    except (TypeError, ValueError):
-        text = str(value).strip()
-        return text.lower() if text.lower() in ("true", "false", *WORDS) else text

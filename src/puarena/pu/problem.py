@@ -10,7 +10,7 @@ from typing import Any
 from puarena import paper
 from puarena.errors import UserError
 from puarena.pu import labeling as mechanisms
-from puarena.pu.sizes import Sizes, sizes
+from puarena.pu.sizes import Sizes, compute_sizes
 
 MIN_SIZE = 10  # of P and of U; a tenth of which is held out
 PROBLEM_COLUMNS = ("dataset", "case", "setting", "rate", "prior", "labeling")
@@ -26,7 +26,7 @@ class Problem:
 
     dataset: str
     case: int = 1
-    setting: str = mechanisms.DEFAULT  # the code of a setting; its title is accepted
+    setting: str = mechanisms.DEFAULT_SETTING  # the code of a setting; its title is accepted
     rate: float = paper.RATE  # labeled positives / all training examples
     prior: float | None = None  # None: the dataset's own; NaN: not known (of stored results)
     labeling: str = mechanisms.SCAR  # which positives are labeled
@@ -45,8 +45,8 @@ class Problem:
                 f"the case must be a whole number from 1, and {self.case!r} was given",
                 "invalid-value",
             )
-        object.__setattr__(self, "setting", mechanisms.get(self.setting).code)
-        object.__setattr__(self, "labeling", mechanisms.mechanism(self.labeling).text)
+        object.__setattr__(self, "setting", mechanisms.get_setting(self.setting).code)
+        object.__setattr__(self, "labeling", mechanisms.get_mechanism(self.labeling).text)
         if self.labeled is not None or self.unlabeled is not None:
             object.__setattr__(self, "rate", _compute_rate(self.labeled, self.unlabeled))
         object.__setattr__(self, "rate", _check_share("positive rate", self.rate))
@@ -76,7 +76,7 @@ class Problem:
         """Return the sizes of a draw from a sample of ``size``, thinned from the prior ``base``."""
         if self.labeled is not None and self.unlabeled is not None:
             return Sizes(self.labeled, self.unlabeled)
-        return sizes(size, self.rate, prior, base)
+        return compute_sizes(size, self.rate, prior, base)
 
     @property
     def title(self) -> str:
@@ -110,7 +110,7 @@ class Problem:
         """The mechanism, if labels are not given at random; to be appended to a title."""
         if self.labeling == mechanisms.SCAR:
             return ""
-        return f", labels by {mechanisms.short(self.labeling)}"
+        return f", labels by {mechanisms.describe_mechanism(self.labeling).short}"
 
     @property
     def _knows_prior(self) -> bool:
@@ -119,7 +119,7 @@ class Problem:
 
 def find_setting(code: str) -> mechanisms.Setting | None:
     """Return a setting by its code; None if it is not known here."""
-    known = {setting.code: setting for setting in mechanisms.settings()}
+    known = {setting.code: setting for setting in mechanisms.list_settings()}
     return known.get(code)
 
 

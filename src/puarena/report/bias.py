@@ -36,7 +36,7 @@ def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") ->
     frame = with_words(select(curves, [criterion]))
     frame = frame.assign(
         value=record.factor * frame[record.column],
-        way=[labeling.way(text) for text in frame["labeling"]],
+        way=[labeling.describe_mechanism(text).name for text in frame["labeling"]],
     ).dropna(subset=["value"])
     lower = frame[
         frame["baseline"] & ~frame["supervised"]

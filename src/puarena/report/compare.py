@@ -142,7 +142,7 @@ def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, flo
 def _key(row: dict[str, str]) -> Key:
     """Where the file does not say otherwise, the problem is that of the published tables."""
     protocol = {
-        "setting": labeling.DEFAULT,
+        "setting": labeling.DEFAULT_SETTING,
         "rate": str(paper.RATE),
         "prior": "0.5",
         "labeling": labeling.SCAR,

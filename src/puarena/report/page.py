@@ -12,7 +12,7 @@ from typing import Any
 
 from puarena import __version__
 from puarena.metrics import CRITERIA, METRICS, cautions
-from puarena.pu.labeling import SCAR, meaning, short, way
+from puarena.pu.labeling import SCAR, describe_mechanism
 from puarena.report.completeness import completeness
 from puarena.report.problems import PROBLEM, Problem, read_all, settings
 from puarena.report.select import select
@@ -91,9 +91,10 @@ def _ways(curves: Curves) -> list[dict[str, str]]:
     shifts: dict[str, list[str]] = {}
     words: dict[str, str] = {}
     for text, dataset, value in curves.rows(query):
-        words[way(text)] = meaning(text)
-        parts = [] if value is None else [f"{value:+.2f} by {short(text)} on {dataset}"]
-        shifts.setdefault(way(text), []).extend(parts)
+        mechanism = describe_mechanism(text)
+        words[mechanism.name] = mechanism.meaning
+        parts = [] if value is None else [f"{value:+.2f} by {mechanism.short} on {dataset}"]
+        shifts.setdefault(mechanism.name, []).extend(parts)
     before = "How far the labeled lie towards the clear positives, in standard deviations of all positives: "
     return [
         {

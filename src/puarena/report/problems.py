@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 
 def settings() -> dict[str, labeling.Setting]:
     """Return the settings that are known here, by their codes in the store."""
-    return {setting.code: setting for setting in labeling.settings()}
+    return {setting.code: setting for setting in labeling.list_settings()}
 
 
 def read(kind: type[Kind], row: Mapping[str, Any]) -> Kind:

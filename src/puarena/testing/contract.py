@@ -41,7 +41,7 @@ class ContractError(Exception):
 
 def toy_problem(
     prior: float,
-    setting: str = labeling.DEFAULT,
+    setting: str = labeling.DEFAULT_SETTING,
     rate: float = 0.2,
     n: int = 800,
     seed: int = 0,
@@ -50,7 +50,7 @@ def toy_problem(
     """Return features and one split of two Gaussian classes in four dimensions, three standard deviations apart."""
     rng = np.random.default_rng(seed)
     n_p = round(rate * n)
-    kind = labeling.get(setting)
+    kind = labeling.get_setting(setting)
     shifted = kind.prior_in_u(prior, rate)
     label = np.zeros(n + 500, dtype=bool)
     label[: n_p + (round(shifted * (n - n_p)) if positives_in_u else 0)] = True
@@ -118,7 +118,7 @@ def learns(name: str, config: FleetConfig = CONFIG) -> None:
         phase.share for phase in entry.cls.phases
     )  # who warms up for a part of the steps needs more of them
     config = replace(config, batch_size=64, steps=600 if long else 300, warmup=100, record_every=50)
-    setting = labeling.DEFAULT if entry.setting == "either" else entry.setting
+    setting = labeling.DEFAULT_SETTING if entry.setting == "either" else entry.setting
     lrs = (3e-4, 3e-3, 3e-2, 3e-1)
     usual = "batch-union" if entry.variant else paper.CALIBRATION  # as its profile calibrates
     features, rows = [], []

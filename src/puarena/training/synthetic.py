@@ -71,7 +71,15 @@ def synthetic(shape: Shape, runs: int) -> tuple[np.ndarray, list[Row]]:
         p_val, p_train, u_val, u_train, test = parts
         rate = shape.n_p / (shape.n_p + shape.n_u)
         pu = PUData(
-            p_train, u_train, p_val, u_val, test, 0.5, rate, 0.5, labeling.get(labeling.DEFAULT)
+            p_train,
+            u_train,
+            p_val,
+            u_val,
+            test,
+            0.5,
+            rate,
+            0.5,
+            labeling.get_setting(labeling.DEFAULT_SETTING),
         )
         labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
         rows.append(Row(ALGORITHM, pu, HiddenLabels(*labels), seed))

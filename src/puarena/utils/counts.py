@@ -1,4 +1,4 @@
-"""Whole numbers of examples: rounding, and shares of a total by class."""
+"""Whole numbers of examples: rounding, and the allocation of a total to classes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]  # [classes]
-CLOSE = 1e-9
+CLOSE = 1e-9  # tolerance for the last bits of a product of floats
 
 
-def spread(total: int, weights: npt.NDArray[Any]) -> Counts:
-    """Share ``total`` among classes in proportion to ``weights`` by largest remainder (ties: the lower class)."""
+def allocate(total: int, weights: npt.NDArray[Any]) -> Counts:
+    """Allocate ``total`` to classes in proportion to ``weights`` by largest remainder.
+
+    Of equal remainders the lower class comes first.
+    """
     if total == 0:
         return np.zeros(len(weights), np.int64)
     quota = total * weights / weights.sum()
@@ -23,27 +26,27 @@ def spread(total: int, weights: npt.NDArray[Any]) -> Counts:
     return counts
 
 
-def mixture(
+def allocate_by_prior(
     total: int, prior: float, positive: npt.NDArray[Any], negative: npt.NDArray[Any]
 ) -> Counts:
-    """Share ``total`` among classes, a fraction ``prior`` of it on the positive side, by the weights of each side."""
-    positives = rounded(prior * total)
-    return spread(positives, positive) + spread(total - positives, negative)
+    """Allocate a fraction ``prior`` of ``total`` to positive classes, the rest to the others."""
+    positives = round_half_up(prior * total)
+    return allocate(positives, positive) + allocate(total - positives, negative)
 
 
-def rounded(value: float) -> int:
-    """Round half up, immune to the last bits of a float product."""
-    return math.floor(value + 0.5 + 1e-9)
+def round_half_up(value: float) -> int:
+    """Round half up, whatever the last bits of a product of floats are."""
+    return math.floor(value + 0.5 + CLOSE)
 
 
-def truncated(value: float) -> int:
-    """Integer part, immune to the last bits of a float product."""
-    return math.floor(value + 1e-9)
+def truncate(value: float) -> int:
+    """Return the integer part, whatever the last bits of a product of floats are."""
+    return math.floor(value + CLOSE)
 
 
-def stratified_test_counts(
+def count_test_examples(
     classes: npt.NDArray[np.integer], class_count: int, fraction: float
 ) -> Counts:
-    """Return how many examples of each class a random test part takes when it is drawn class by class."""
+    """Return how many examples of each class a stratified random test part has."""
     counts = np.bincount(classes, minlength=class_count)
-    return spread(rounded(fraction * len(classes)), counts)
+    return allocate(round_half_up(fraction * len(classes)), counts)

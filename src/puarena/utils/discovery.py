@@ -1,4 +1,4 @@
-"""Discovery of what the modules of a package declare, so that a new file needs no entry in a list."""
+"""Discovery of what the modules of a package declare: a new file needs no entry in a list."""
 
 from __future__ import annotations
 

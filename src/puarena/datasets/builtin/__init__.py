@@ -1,4 +1,5 @@
-"""The datasets: a file each, with ``INFO`` (a :class:`~puarena.datasets.dataset.DatasetInfo`) and ``read``.
+"""The built-in datasets, one file each.
 
-They are found here by the registry. One that keeps decoded images has ``cache_file`` too.
+A file defines ``INFO`` (a :class:`~puarena.datasets.base.DatasetInfo`) and ``read``, or a
+``READER`` that has both.
 """

@@ -1,8 +1,8 @@
 """Adult: incomes of the census of 1994."""
 
-from puarena.datasets.known_tables import uci_table
+from puarena.datasets.openml_tables import make_uci_table
 
-READERS = uci_table(
+READER = make_uci_table(
     "adult",
     "Adult",
     "2/adult",
@@ -11,7 +11,7 @@ READERS = uci_table(
     openml_id=1590,
     rows=48842,
     features=108,
-    what="persons by 6 numbers and 8 categories (one-hot), incomes over 50K positive",
+    content="persons by 6 numbers and 8 categories (one-hot), incomes over 50K positive",
     classes=("<=50K", ">50K"),
     positive=">50K",
     prior=0.239,

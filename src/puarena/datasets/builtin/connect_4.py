@@ -1,8 +1,8 @@
 """Connect-4: positions after eight moves, and who wins."""
 
-from puarena.datasets.known_tables import uci_table
+from puarena.datasets.openml_tables import make_uci_table
 
-READERS = uci_table(
+READER = make_uci_table(
     "connect-4",
     "Connect-4",
     "26/connect+4",
@@ -11,7 +11,7 @@ READERS = uci_table(
     openml_id=40668,
     rows=67557,
     features=126,
-    what="positions of 42 squares (one-hot), won for the first player positive",
+    content="positions of 42 squares (one-hot), won for the first player positive",
     order=18,
     classes=("draw", "loss", "win"),
     positive="win",

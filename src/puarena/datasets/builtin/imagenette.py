@@ -1,26 +1,31 @@
-"""ImageNette (version 2): photographs in class folders, decoded once and kept.
+"""ImageNette (version 2): photographs in class folders, decoded once and cached.
 
-Training images are squashed to 73x73, of which views take 64x64. For evaluation the aspect is kept: the short side is
-73 and the center 64x64 is taken, which no view of the squashed images can give, so both are stored.
+Training images are squashed to 73x73, of which views take 64x64. For evaluation the aspect is kept:
+the short side is 73 and the center 64x64 is taken. No view of the squashed images can give that, so
+both are stored.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from puarena.datasets import download, image_cache, image_files
-from puarena.datasets.dataset import Bytes, DataFile, Dataset, DatasetInfo, from_info
-from puarena.datasets.image_files import PARTS, SEEN, SKIP_ENVIRONMENT, SQUASHED
+from puarena.datasets import images
+from puarena.datasets.base import DataFile, Dataset, DatasetInfo, from_info
+from puarena.datasets.download import SKIP_VARIABLE, cache_folder, locate
+from puarena.datasets.images import PARTS, SEEN_SIDE, SQUASHED_SIDE, ImageName
 from puarena.datasets.views import View, Views
 from puarena.errors import UserError
 
 URL = "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz"
 FOLDERS = "imagenette2", "imagenette2-320", "imagenette2-160"
-COUNTS = {  # of the classes in order: images in train and in val
+MAX_LISTED = 5  # in an error message
+# Of the classes in order: the number of images in train and in val.
+COUNTS = {
     "n01440764": (963, 387),
     "n02102040": (955, 395),
     "n02979186": (993, 357),
@@ -32,10 +37,11 @@ COUNTS = {  # of the classes in order: images in train and in val
     "n03445777": (951, 399),
     "n03888257": (960, 390),
 }
+logger = logging.getLogger(__name__)
 
 
 def find(folder: Path) -> Path | None:
-    """Return the images that a folder has: as a folder, as the official archive, or as a zip."""
+    """Return the images in ``folder``: a folder, the official archive, or a zip."""
     official = [folder / name for name in FOLDERS]
     if all((folder / part).is_dir() for part in PARTS):
         official.append(folder)
@@ -49,10 +55,10 @@ def find(folder: Path) -> Path | None:
 
 
 def views() -> dict[str, Views]:
-    """Crops of 64x64 pixels.
+    """Return crops of 64x64 pixels.
 
-    The protocol says of the strong view "3 RandAugment operations at random magnitude": here each of them is done, at
-    a magnitude from 1 … 9 of ten as for CIFAR-10.
+    The protocol says of the strong view "3 RandAugment operations at random magnitude". Here each
+    of them is applied, at a magnitude from 1 … 9 of ten as for CIFAR-10.
     """
     from puarena.datasets.views.geometry import CenterCrop, CutOut, RandomCrop, ResizedCrop
     from puarena.datasets.views.images import ImageView
@@ -61,18 +67,18 @@ def views() -> dict[str, Views]:
     def view(*parts: View) -> View:
         return ImageView((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), parts)
 
-    strong = view(ResizedCrop(SEEN), RandAugment(layers=3), CutOut())
-    return {"": Views(view(RandomCrop(side=SEEN)), strong, view(CenterCrop(SEEN)))}
+    strong = view(ResizedCrop(SEEN_SIDE), RandAugment(layers=3), CutOut())
+    return {"": Views(view(RandomCrop(side=SEEN_SIDE)), strong, view(CenterCrop(SEEN_SIDE)))}
 
 
 INFO = DatasetInfo(
     name="imagenette",
     title="ImageNette 2",
-    description="13,394 photographs in 10 easy ImageNet classes, used at 64x64 pixels; the 3,925 of 'val' are the test "
-    "set",
+    description="13,394 photographs in 10 easy ImageNet classes, used at 64x64 pixels; the 3,925 "
+    "of 'val' are the test set",
     license="Apache-2.0 (the selection); the photographs are under ImageNet's terms of access",
-    citation="J. Howard, Imagenette, 2019; O. Russakovsky et al., ImageNet Large Scale Visual Recognition Challenge, "
-    "IJCV 115, 211-252, 2015",
+    citation="J. Howard, Imagenette, 2019; O. Russakovsky et al., ImageNet Large Scale Visual "
+    "Recognition Challenge, IJCV 115, 211-252, 2015",
     urls=("https://github.com/fastai/imagenette",),
     files=(DataFile("imagenette2.tgz", URL, None, find=find),),
     examples=13394,
@@ -88,120 +94,97 @@ INFO = DatasetInfo(
         "golf ball",
         "parachute",
     ),
-    shape=(3, SEEN, SEEN),
-    stored=(3, SQUASHED, SQUASHED),
+    shape=(3, SEEN_SIDE, SEEN_SIDE),
+    stored=(3, SQUASHED_SIDE, SQUASHED_SIDE),
     kind="image",
     network="resnet32",
     cases={1: (0, 1, 2, 8, 9), 2: (2, 3, 5, 7, 9)},
     size=6000,
     shortfall=0.1,
     views=views,
-    environment=(SKIP_ENVIRONMENT,),
     order=5,
 )
 
 
 def read(folder: Path | None) -> Dataset:
-    """Read the images as they were kept, or decode them and keep them."""
-    source = download.locate(INFO, INFO.files[0], folder)
-    about = _about(source)
-    path = image_cache.file_for(_cache(), about)
-    content = image_cache.load(path, about)
-    if content is None:
-        for old in image_cache.others(path):
-            image_cache.say(
-                f"'{old}' was made from another source or with other settings; images are decoded again"
-            )
-        arrays, missing = _decode(source)
-        image_cache.save(path, arrays, about, missing)
-    else:
-        arrays, missing = content
-    if missing:  # which nobody gets without having said so, now or when the images were decoded
-        image_cache.say(f"going on without some images of '{source}': {'; '.join(missing)}")
-    classes, test = arrays["classes"], arrays["test"].astype(bool)
+    """Read the images from the cache, or decode them and cache them."""
+    source = locate(INFO, INFO.files[0], folder)
+    path = images.find_cache_file(cache_folder() / INFO.name, source, {"counts": COUNTS})
+    arrays = images.load_arrays(path)
+    if arrays is None:
+        arrays = _decode(source)
+        images.save_arrays(path, arrays)
+    if arrays["missing"].size:
+        missing = "; ".join(arrays["missing"].tolist())
+        logger.warning("some images of '%s' are left out: %s", source, missing)
+    test = arrays["test"].astype(bool)
     return from_info(
         INFO,
         arrays["features"],
-        classes,
+        arrays["classes"],
         train=np.flatnonzero(~test),
         test=np.flatnonzero(test),
         evaluation=arrays["evaluation"],
     )
 
 
-def cache_file(folder: Path | None) -> Path | None:
-    """Return the file that the decoded images are kept in, if it is there."""
-    path = image_cache.file_for(_cache(), _about(download.locate(INFO, INFO.files[0], folder)))
-    return path if path.is_file() else None
-
-
-def _decode(source: Path) -> tuple[dict[str, Bytes], list[str]]:
-    """Return the arrays, and what is missing of the published images (nothing, unless told to go on)."""
-    images = image_files.listed(source)
-    _check_folders(source, images)
-    numbers = Counter((name.part, name.folder) for name in images)
-    missing = [
-        f"{part}/{folder} has {numbers[part, folder]} images instead of {counts[PARTS.index(part)]}"
-        for part in PARTS
-        for folder, counts in COUNTS.items()
-        if numbers[part, folder] != counts[PARTS.index(part)]
-    ]
-    _judge(source, missing)
-    image_cache.check_space(_cache(), len(images) * (3 * SQUASHED**2 + 3 * SEEN**2 + 2))
-    features, evaluation, good = image_files.decoded(source, images)
-    names = list(images)
-    if not good.all():
-        missing += [f"{names[row]} cannot be decoded" for row in np.flatnonzero(~good)]
-        _judge(source, missing)
-        features, evaluation, names = (
-            features[good],
-            evaluation[good],
-            [names[row] for row in np.flatnonzero(good)],
-        )
-    order = {folder: number for number, folder in enumerate(COUNTS)}
-    arrays = {
-        "features": features,
-        "evaluation": evaluation,
-        "classes": np.array([order[name.folder] for name in names], np.uint8),
-        "test": np.array([name.part == "val" for name in names], np.uint8),
+def _decode(source: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of the images, and descriptions of those that are missing."""
+    listed = images.list_images(source)
+    _check_folders(source, listed)
+    missing = _find_missing(listed)
+    _check_complete(source, missing)
+    features, evaluation, good = images.decode_images(source, listed)
+    names = list(listed)
+    missing += [f"{names[row]} cannot be decoded" for row in np.flatnonzero(~good)]
+    _check_complete(source, missing)
+    codes = {folder: code for code, folder in enumerate(COUNTS)}
+    classes = np.array([codes[name.folder] for name in names], np.uint8)
+    test = np.array([name.part == "val" for name in names], np.uint8)
+    return {
+        "features": features[good],
+        "evaluation": evaluation[good],
+        "classes": classes[good],
+        "test": test[good],
+        "missing": np.array(missing, np.str_),
     }
-    return arrays, missing
 
 
-def _check_folders(source: Path, images: dict[image_files.Name, str]) -> None:
+def _check_folders(source: Path, listed: dict[ImageName, str]) -> None:
     for part in PARTS:
-        folders = sorted({name.folder for name in images if name.part == part})
+        folders = sorted({name.folder for name in listed if name.part == part})
         if folders != sorted(COUNTS):
+            found = _shorten(folders) if folders else "none"
             raise UserError(
-                f"'{source}' is not ImageNette: '{part}' must have images in the folders {', '.join(COUNTS)}, and it "
-                f"has them in {_some(folders) if folders else 'none'}; get it again from {URL}"
+                f"'{source}' is not ImageNette: '{part}' must have images in the folders "
+                f"{', '.join(COUNTS)}, and it has them in {found}; get it again from {URL}",
+                "wrong-format",
             )
 
 
-def _judge(source: Path, missing: list[str]) -> None:
-    """Stop where something is missing, unless the user wants to go on."""
-    if missing and os.environ.get(SKIP_ENVIRONMENT, "") in ("", "0"):
+def _find_missing(listed: dict[ImageName, str]) -> list[str]:
+    """Return the class folders with another number of images than published."""
+    numbers = Counter((name.part, name.folder) for name in listed)
+    missing = []
+    for at, part in enumerate(PARTS):
+        for folder, counts in COUNTS.items():
+            number, expected = numbers[part, folder], counts[at]
+            if number != expected:
+                missing.append(f"{part}/{folder} has {number} images instead of {expected}")
+    return missing
+
+
+def _check_complete(source: Path, missing: list[str]) -> None:
+    """Raise an error if something is missing, unless the user accepts that."""
+    if missing and os.environ.get(SKIP_VARIABLE, "") in ("", "0"):
         raise UserError(
-            f"'{source}' is not the whole of ImageNette: {_some(missing)}; get it again from {URL}, or go on without "
-            f"the missing images by {SKIP_ENVIRONMENT}=1 or 'puarena data prepare imagenette --skip-bad-images'"
+            f"'{source}' is not the whole of ImageNette: {_shorten(missing)}; get it again from "
+            f"{URL}, or leave out the missing images with {SKIP_VARIABLE}=1 or 'puarena data "
+            "prepare imagenette --skip-bad-images'",
+            "damaged-file",
         )
 
 
-def _some(texts: list[str]) -> str:
-    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
-
-
-def _about(source: Path) -> dict[str, object]:
-    """Return what the decoded images depend on; ``format`` changes with the code that makes them."""
-    kind = "folder" if source.is_dir() else source.suffix.removeprefix(".")
-    settings = {"squashed": SQUASHED, "seen": SEEN, "resampling": "bilinear", "counts": COUNTS}
-    return {
-        "format": 1,
-        "kind": kind,
-        "source": image_files.fingerprint(source),
-        "settings": settings,
-    }
-
-
-def _cache() -> Path:
-    return download.cache_folder() / INFO.name
+def _shorten(texts: list[str]) -> str:
+    more = len(texts) - MAX_LISTED
+    return ", ".join(texts[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

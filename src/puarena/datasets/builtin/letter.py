@@ -7,10 +7,10 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from puarena.datasets.dataset import DataFile, Dataset, DatasetInfo, from_info
+from puarena.datasets.base import DataFile, Dataset, DatasetInfo, from_info
 from puarena.datasets.download import locate
 
-URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/letter-recognition/letter-recognition.data"
+FOLDER_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/letter-recognition"
 
 
 def _letters(names: str) -> tuple[int, ...]:
@@ -20,17 +20,18 @@ def _letters(names: str) -> tuple[int, ...]:
 INFO = DatasetInfo(
     name="letter",
     title="Letter Recognition (UCI)",
-    description="20,000 distorted printed capital letters, 16 integer features; a random tenth is the test set",
+    description="20,000 distorted printed capital letters, 16 integer features; a random tenth is "
+    "the test set",
     license="CC BY 4.0",
-    citation="P. W. Frey and D. J. Slate, Letter Recognition Using Holland-Style Adaptive Classifiers, Machine "
-    "Learning 6, 161-182, 1991; D. Slate, Letter Recognition, UCI Machine Learning Repository, doi:10.24432/C5ZP40",
+    citation="P. W. Frey and D. J. Slate, Letter Recognition Using Holland-Style Adaptive "
+    "Classifiers, Machine Learning 6, 161-182, 1991; D. Slate, Letter Recognition, UCI Machine "
+    "Learning Repository, doi:10.24432/C5ZP40",
     urls=("https://archive.ics.uci.edu/dataset/59/letter+recognition",),
     files=(
         DataFile(
             "letter-recognition.data",
-            URL,
+            f"{FOLDER_URL}/letter-recognition.data",
             "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2",
-            712565,
         ),
     ),
     examples=20000,
@@ -42,6 +43,7 @@ INFO = DatasetInfo(
     stratify=False,
     shortfall=0.05,
     order=2,
+    standardized_form=True,
 )
 
 

@@ -1,8 +1,8 @@
 """MAGIC: showers seen by a gamma-ray telescope."""
 
-from puarena.datasets.known_tables import uci_table
+from puarena.datasets.openml_tables import make_uci_table
 
-READERS = uci_table(
+READER = make_uci_table(
     "magic",
     "MAGIC Gamma Telescope",
     "159/magic+gamma+telescope",
@@ -12,7 +12,7 @@ READERS = uci_table(
     order=14,
     rows=19020,
     features=10,
-    what="simulated showers by 10 measurements, gamma positive",
+    content="simulated showers by 10 measurements, gamma positive",
     classes=("hadron", "gamma"),
     positive="gamma",
     prior=0.648,

@@ -1,8 +1,8 @@
 """Mushroom: descriptions of mushrooms in 22 categories."""
 
-from puarena.datasets.known_tables import uci_table
+from puarena.datasets.openml_tables import make_uci_table
 
-READERS = uci_table(
+READER = make_uci_table(
     "mushroom",
     "Mushroom",
     "73/mushroom",
@@ -11,7 +11,7 @@ READERS = uci_table(
     openml_id=24,
     rows=8124,
     features=117,
-    what="mushrooms by 22 categories (one-hot), poisonous positive",
+    content="mushrooms by 22 categories (one-hot), poisonous positive",
     classes=("edible", "poisonous"),
     positive="poisonous",
     prior=0.482,

@@ -1,8 +1,8 @@
 """Spambase: e-mails by frequencies of words and characters."""
 
-from puarena.datasets.known_tables import uci_table
+from puarena.datasets.openml_tables import make_uci_table
 
-READERS = uci_table(
+READER = make_uci_table(
     "spambase",
     "Spambase",
     "94/spambase",
@@ -12,7 +12,7 @@ READERS = uci_table(
     order=10,
     rows=4601,
     features=57,
-    what="e-mails by 57 frequencies, spam positive",
+    content="e-mails by 57 frequencies, spam positive",
     classes=("mail", "spam"),
     positive="spam",
     prior=0.394,

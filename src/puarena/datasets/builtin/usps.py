@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from puarena.datasets.dataset import DataFile, Dataset, DatasetInfo, Floats, Indices, from_info
+from puarena.datasets.base import DataFile, Dataset, DatasetInfo, Floats, Indices, from_info
 from puarena.datasets.download import locate
 from puarena.datasets.views import Views
 
@@ -17,7 +17,7 @@ MEAN, STD = 0.1307, 0.3081
 
 
 def views() -> dict[str, Views]:
-    """The published code mirrors and turns digits."""
+    """Return the mirrored and rotated digits of the published code."""
     from puarena.datasets.views.digits import AffineView
 
     view = partial(AffineView, side=(16, 16), black=(0 - MEAN) / STD, white=(1 - MEAN) / STD)
@@ -27,23 +27,22 @@ def views() -> dict[str, Views]:
 INFO = DatasetInfo(
     name="usps",
     title="USPS (LIBSVM)",
-    description="9,298 handwritten digits of 16x16 pixels scanned by the US Postal Service; 2,007 are the test set",
+    description="9,298 handwritten digits of 16x16 pixels scanned by the US Postal Service; 2,007 "
+    "are the test set",
     license="none stated",
-    citation="J. J. Hull, A database for handwritten text recognition research, IEEE TPAMI 16(5), 550-554, 1994; "
-    "C.-C. Chang and C.-J. Lin, LIBSVM",
+    citation="J. J. Hull, A database for handwritten text recognition research, IEEE TPAMI 16(5), "
+    "550-554, 1994; C.-C. Chang and C.-J. Lin, LIBSVM",
     urls=("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",),
     files=(
         DataFile(
             "usps.bz2",
             f"{PAGE}/usps.bz2",
             "3771e9dd6ba685185f89867b6e249233dd74652389f263963b3b741e994b034f",
-            6579383,
         ),
         DataFile(
             "usps.t.bz2",
             f"{PAGE}/usps.t.bz2",
             "a9c0164e797d60142a50604917f0baa604f326e9a689698763793fa5d12ffc4e",
-            1831726,
         ),
     ),
     examples=9298,
@@ -78,6 +77,6 @@ def _parse(path: Path) -> tuple[Floats, Indices]:
     lines = bz2.decompress(path.read_bytes()).decode("ascii").splitlines()
     labels = np.array([int(line.split(" ", 1)[0]) - 1 for line in lines], np.int64)
     values = [[item.rpartition(":")[2] for item in line.split()[1:]] for line in lines]
-    # The reference reads the images as bytes (value cut, not rounded), so that is the resolution kept here.
+    # The reference reads the images as bytes (values are cut, not rounded), so these are used here.
     pixels = ((np.array(values, np.float32) + 1) / 2 * 255).astype(np.uint8)
     return ((pixels.astype(np.float32) / 255 - MEAN) / STD).astype(np.float32), labels

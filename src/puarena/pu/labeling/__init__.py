@@ -1,14 +1,14 @@
-"""How labels are given: a *setting* says where P and U come from, a *mechanism* which positives are labeled.
+"""How labels are given: a *setting* decides where P and U come from, a *mechanism* which positives
+are labeled.
 
-Each is one file of this folder, found there: one with ``SETTING`` (an instance of :class:`Setting`) or one with
-``MECHANISM`` (a subclass of :class:`Mechanism`, a frozen dataclass whose fields are its parameters).
+Each is one file of this folder: it defines ``SETTING`` (an instance of :class:`Setting`) or
+``MECHANISM`` (a subclass of :class:`Mechanism`, a frozen dataclass whose fields are parameters).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -17,133 +17,125 @@ from puarena.pu.labeling.base import Candidates, Demand, Mechanism, Setting
 from puarena.utils.discovery import find_declared
 
 __all__ = [
-    "DEFAULT",
+    "DEFAULT_SETTING",
     "SCAR",
     "Candidates",
     "Demand",
     "Mechanism",
     "Setting",
-    "get",
-    "meaning",
-    "mechanism",
-    "mechanisms",
-    "names",
-    "settings",
-    "short",
-    "strength",
-    "way",
+    "describe_mechanism",
+    "get_mechanism",
+    "get_setting",
+    "list_mechanisms",
+    "list_settings",
 ]
 
-LARGEST = 1e6  # of a mechanism's parameters: with far less nothing is left to chance
-DEFAULT, SCAR = "os", "scar"  # what a problem has that names no other
-
-
-def names() -> list[str]:
-    """Return the codes of the settings."""
-    return [setting.code for setting in settings()]
+DEFAULT_SETTING, SCAR = "os", "scar"
+MAX_PARAMETER = 1e6  # with far less a mechanism is deterministic
 
 
 @cache
-def settings() -> list[Setting]:
-    """Return the settings."""
+def list_settings() -> list[Setting]:
+    """Return all settings."""
     return find_declared(__name__, "SETTING")
 
 
-def get(name: str | Setting) -> Setting:
+def get_setting(name: str | Setting) -> Setting:
     """Return a setting by its code or title, in any case."""
     if isinstance(name, Setting):
         return name
-    known = {word: setting for setting in settings() for word in (setting.code, setting.title)}
+    known = {}
+    for setting in list_settings():
+        known[setting.code] = known[setting.title] = setting
     if str(name).lower() not in known:
         raise unknown_name("setting", str(name), known)
     return known[str(name).lower()]
 
 
-def mechanisms() -> list[str]:
+@cache
+def _mechanisms() -> dict[str, type[Mechanism]]:
+    found = find_declared(__name__, "MECHANISM")
+    return {cls.name: cls for cls in sorted(found, key=lambda cls: cls.name != SCAR)}
+
+
+def list_mechanisms() -> list[str]:
     """Return the names of the mechanisms, labeling at random first."""
     return list(_mechanisms())
 
 
-def meaning(text: str) -> str:
-    """Return in words who is labeled; nothing for a mechanism that is not known here."""
-    return mechanism(text).meaning if _known(text) else ""
+def get_mechanism(text: str) -> Mechanism:
+    """Return the mechanism for ``name(parameter=value,…)``.
 
-
-def short(text: str) -> str:
-    """Return a mechanism's text without the parameters that are as usual."""
-    return mechanism(text).short if _known(text) else text
-
-
-def way(text: str) -> str:
-    """Return the name of a mechanism, whatever its parameters; the text itself where it is not known here."""
-    return mechanism(text).name if _known(text) else text
-
-
-def strength(text: str) -> float:
-    """Return the number that says how strong a mechanism is; NaN where it has none."""
-    labeling = mechanism(text) if _known(text) else None
-    if labeling is None or labeling.name == SCAR:
-        return math.nan if labeling is None else 0.0
-    return float(getattr(labeling, labeling.measured, math.nan))
-
-
-def _known(text: str) -> bool:
-    try:
-        return bool(mechanism(text))
-    except UserError:
-        return False
-
-
-def mechanism(text: str) -> Mechanism:
-    """Return a mechanism by its name or one it has in the literature, and parameters: ``name(parameter=value,…)``.
-
-    One without any bias left is labeling at random.
+    The name may be an alias from the literature. A mechanism without any bias left is returned as
+    labeling at random.
     """
     name, bracket, inside = text.strip().lower().partition("(")
-    if inside.count(")") != len(bracket) or not inside.endswith(")" * len(bracket)):
-        raise UserError(
-            f"labeling '{text}' is not of the form name(parameter=value,…): a bracket is missing"
-        )
+    if bool(bracket) != inside.endswith(")") or inside.count(")") > 1:
+        message = f"labeling '{text}' is not of the form name(parameter=value,…)"
+        raise UserError(message, "invalid-value")
     inside = inside.removesuffix(")")
-    aliases = {
-        alias: (cls, preset)
-        for cls in _mechanisms().values()
-        for alias, preset in cls.aliases.items()
-    }
-    known: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {
-        own: (cls, {}) for own, cls in _mechanisms().items()
-    } | aliases
+    cls, preset = _find_mechanism(name)
+    # An alias of one range may be written as sar-pu(0.2,0.8).
+    if len(preset) == 1 and inside and "=" not in inside:
+        inside = f"{next(iter(preset))}={':'.join(inside.split(','))}"
+    mechanism: Mechanism = cls(**{**preset, **_read_parameters(name, cls, inside)})
+    return _mechanisms()[SCAR]() if mechanism.uniform else mechanism
+
+
+def _find_mechanism(name: str) -> tuple[type[Mechanism], dict[str, Any]]:
+    """Return the class of a name or alias, and the parameters that an alias presets."""
+    known: dict[str, tuple[type[Mechanism], dict[str, Any]]] = {}
+    for own_name, cls in _mechanisms().items():
+        known[own_name] = cls, {}
+        for alias, preset in cls.aliases.items():
+            known[alias] = cls, dict(preset)
     if name not in known:
         raise unknown_name("labeling", name, known)
-    cls, preset = known[name]
+    return known[name]
+
+
+def _read_parameters(name: str, cls: type[Mechanism], text: str) -> dict[str, Any]:
+    """Return the parameters of ``parameter=value,…``, with the types of their defaults."""
     defaults: dict[str, Any] = {field.name: field.default for field in fields(cls)}
-    values: dict[str, Any] = dict(preset)
-    if name in aliases and len(preset) == 1 and inside and "=" not in inside:  # sar-pu(0.2,0.8)
-        inside = f"{next(iter(preset))}={':'.join(inside.split(','))}"
-    given: set[str] = set()
-    for item in filter(None, inside.split(",")):
-        key, _, value = (word.strip() for word in item.partition("="))
+    values: dict[str, Any] = {}
+    for item in filter(None, text.split(",")):
+        key, _, value = (part.strip() for part in item.partition("="))
         if key not in defaults:
             raise unknown_name(f"parameter of labeling {name}", key, defaults)
-        if key in given:
-            raise UserError(f"{key} of labeling {name} is given twice")
-        given.add(key)
+        if key in values:
+            raise UserError(f"{key} of labeling {name} is given twice", "conflict")
         kind = type(defaults[key])
         try:
             values[key] = kind(value)
         except ValueError:
-            raise UserError(
-                f"{key} of labeling {name} must be of type {kind.__name__}, and is '{value}'"
-            ) from None
-        if isinstance(values[key], float) and not abs(values[key]) <= LARGEST:
-            raise UserError(f"{key} of labeling {name} must be a finite number, and is {value}")
-    chosen: Mechanism = cls(**values)
-    return _mechanisms()[SCAR]() if chosen.uniform else chosen
+            message = f"{key} of labeling {name} must be of type {kind.__name__}, and is '{value}'"
+            raise UserError(message, "invalid-value") from None
+        if isinstance(values[key], float) and not abs(values[key]) <= MAX_PARAMETER:
+            message = f"{key} of labeling {name} must be a finite number, and is {value}"
+            raise UserError(message, "invalid-value")
+    return values
 
 
-@cache
-def _mechanisms() -> dict[str, type[Mechanism]]:
-    return {
-        cls.name: cls
-        for cls in sorted(find_declared(__name__, "MECHANISM"), key=lambda cls: cls.name != SCAR)
-    }
+@dataclass(frozen=True)
+class MechanismDescription:
+    """A mechanism's text as stored results have it, in parts for tables and figures."""
+
+    name: str
+    short: str
+    meaning: str
+    strength: float  # of the bias; NaN if there is no number for it
+
+
+def describe_mechanism(text: str) -> MechanismDescription:
+    """Describe a mechanism of stored results, which need not be known in this installation."""
+    try:
+        mechanism = get_mechanism(text)
+    except UserError:
+        return MechanismDescription(text, text, "", math.nan)
+    strength = 0.0 if mechanism.name == SCAR else getattr(mechanism, mechanism.measured, math.nan)
+    return MechanismDescription(mechanism.name, mechanism.short, mechanism.meaning, float(strength))
+
+
+# The names of 0.2.0, until all rooms use the new ones.
+get, mechanism, mechanisms, settings = get_setting, get_mechanism, list_mechanisms, list_settings
+DEFAULT = DEFAULT_SETTING

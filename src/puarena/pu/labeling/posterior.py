@@ -1,6 +1,7 @@
 """Clear positives are labeled more often: the propensity rises with the posterior.
 
-JERM's S2 to S4 (Teisseyre et al.), LBE's first strategy (Gong et al., TPAMI 2022), PUSB's (Kato et al., ICLR 2019).
+JERM's S2 to S4 (Teisseyre et al.), LBE's first strategy (Gong et al., TPAMI 2022), and PUSB's (Kato
+et al., ICLR 2019).
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from puarena.errors import UserError, suggest
-from puarena.pu.labeling.base import Candidates, Chances, Mechanism
-from puarena.pu.labeling.solving import linked, standardized, weighted
-from puarena.pu.posterior import logit
+from puarena.pu.labeling.base import Candidates, Chances, Mechanism, logit
+from puarena.pu.labeling.solving import solve_link, solve_weights, standardize
 
 FORMS = ("logit", "cauchy", "weight")
 
 
 @dataclass(frozen=True)
 class ByPosterior(Mechanism):
-    """``t`` the logit of the posterior p, F the sigmoid, ``a`` such that the number of labels is right.
+    """A function of the posterior ``p`` or its logit ``t``, with ``a`` solved for.
 
-    ``logit``: ``F(strength t + a)^power``; ``cauchy``: ``1/2 + arctan(strength t + a)/pi``, which excludes hardly any;
-    ``weight``: ``min(1, a p^power)``.
+    ``logit``: ``sigmoid(strength t + a)^power``; ``cauchy``: ``1/2 + arctan(strength t + a)/pi``,
+    which excludes hardly any example; ``weight``: ``min(1, a p^power)``.
     """
 
     name = "posterior"
@@ -43,33 +43,34 @@ class ByPosterior(Mechanism):
     form: str = "logit"
 
     def __post_init__(self) -> None:
+        what = "labeling posterior"
         if self.form not in FORMS:
-            raise UserError(
-                f"form of labeling posterior is '{self.form}'{suggest(self.form, FORMS)}"
-            )
+            message = f"form of {what} is '{self.form}'{suggest(self.form, FORMS)}"
+            raise UserError(message, "unknown-name")
         if self.form == "weight" and self.strength not in (0, 1):
-            raise UserError(
-                f"labeling posterior in the form weight has a power and no strength {self.strength:g}"
-            )
+            message = f"{what} in the form weight has a power and no strength {self.strength:g}"
+            raise UserError(message, "conflict")
         if self.form == "cauchy" and self.power not in (0, 1):
-            raise UserError(
-                f"labeling posterior in the form cauchy has a strength and no power {self.power:g}"
-            )
+            message = f"{what} in the form cauchy has a strength and no power {self.power:g}"
+            raise UserError(message, "conflict")
         if self.power < 0:
-            raise UserError(f"power of labeling posterior is {self.power:g}; it cannot be below 0")
+            message = f"power of {what} is {self.power:g}; it must not be negative"
+            raise UserError(message, "invalid-value")
 
     def propensity(self, candidates: Candidates) -> Chances:
         """Return the chances by the posterior of every candidate."""
         from scipy.special import log_expit
 
         p = candidates.posterior
-        standardized(p, "the posterior")
+        standardize(p, "the posterior")  # raises an error for a constant
         if self.form == "weight":
-            return weighted(self.power * np.log(p), candidates.labels, self.text)
+            return solve_weights(self.power * np.log(p), candidates.labels, self.text)
         u = self.strength * logit(p)
         if self.form == "cauchy":
-            return linked(lambda a: 0.5 + np.arctan(u + a) / np.pi, len(p), candidates.labels)
-        return linked(lambda a: np.exp(self.power * log_expit(u + a)), len(p), candidates.labels)
+            return solve_link(lambda a: 0.5 + np.arctan(u + a) / np.pi, len(p), candidates.labels)
+        return solve_link(
+            lambda a: np.exp(self.power * log_expit(u + a)), len(p), candidates.labels
+        )
 
 
 MECHANISM = ByPosterior

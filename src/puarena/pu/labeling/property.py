@@ -11,17 +11,18 @@ import numpy.typing as npt
 
 from puarena.errors import UserError, suggest
 from puarena.pu.labeling.base import Candidates, Chances, Mechanism
-from puarena.utils.counts import spread
+from puarena.utils.counts import allocate
 
 KINDS = ("bold", "red")
 
 
 @dataclass(frozen=True)
 class ByProperty(Mechanism):
-    """Of every class those with the most of a property, the share of labels being the class's share of the candidates.
+    """The examples of every class with the most of a property are labeled, and no others.
 
-    ``bold``: the sum of all pixels; ``red``: the sum of ``((R - G) + (R - B)) / 2``. Nobody else has any chance, so no
-    weighting can repair it.
+    A class gets labels in proportion to its candidates. ``bold``: the sum of all pixels; ``red``:
+    the sum of ``((R - G) + (R - B)) / 2``. No weighting can repair this bias, since all other
+    examples have no chance at all.
     """
 
     name = "property"
@@ -32,26 +33,23 @@ class ByProperty(Mechanism):
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise UserError(
-                f"kind of labeling property is '{self.kind}'{suggest(self.kind, KINDS)}"
-            )
+            message = f"kind of labeling property is '{self.kind}'{suggest(self.kind, KINDS)}"
+            raise UserError(message, "unknown-name")
 
     def propensity(self, candidates: Candidates) -> Chances:
-        """Return 1 for those that are labeled and 0 for the others."""
+        """Return 1 for the labeled candidates and 0 for the others."""
         if candidates.pixels is None:
-            raise UserError(
-                f"labeling property looks at images, and '{candidates.dataset.name}' has none"
-            )
+            name = candidates.dataset.name
+            message = f"labeling property needs images, and '{name}' has none"
+            raise UserError(message, "not-supported")
         values = self.amount(candidates.pixels)
         chances = np.zeros(len(values))
-        groups = [
-            np.flatnonzero(candidates.classes == label) for label in np.unique(candidates.classes)
-        ]
-        shares = spread(candidates.labels, np.array([len(group) for group in groups]))
+        labels = np.unique(candidates.classes)
+        groups = [np.flatnonzero(candidates.classes == label) for label in labels]
+        shares = allocate(candidates.labels, np.array([len(group) for group in groups]))
         for group, share in zip(groups, shares, strict=True):
-            order = np.lexsort(
-                (candidates.index[group], -values[group])
-            )  # equal values: the earlier example first
+            # Of equal values the earlier example comes first.
+            order = np.lexsort((candidates.index[group], -values[group]))
             chances[group[order[:share]]] = 1.0
         return chances
 
@@ -61,9 +59,8 @@ class ByProperty(Mechanism):
         if self.kind == "bold":
             return np.asarray(pixels.reshape(len(pixels), -1).sum(1))
         if pixels.ndim != 4 or pixels.shape[1] != 3:
-            raise UserError(
-                "labeling property(kind=red) needs images with 3 colors, and these have 1"
-            )
+            message = "labeling property(kind=red) needs images with 3 colors, and these have 1"
+            raise UserError(message, "not-supported")
         red, green, blue = pixels.swapaxes(0, 1).reshape(3, len(pixels), -1).sum(-1)
         return np.asarray(red - (green + blue) / 2)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from puarena.datasets.dataset import Flags
+from puarena.datasets.base import Flags
 from puarena.pu.labeling.base import Candidates, Chances, Mechanism
 
 
 @dataclass(frozen=True)
 class Scar(Mechanism):
-    """Per-class numbers are fixed (stratified, not Bernoulli); the shuffle decides which examples of a class."""
+    """A fixed number of labels per class; the shuffle decides which examples get them."""
 
     name = "scar"
     meaning = "every positive is labeled with the same probability"
@@ -23,7 +23,7 @@ class Scar(Mechanism):
         return np.repeat(candidates.counts / np.maximum(size, 1), size)
 
     def label(self, candidates: Candidates, chances: Chances, rng: np.random.Generator) -> Flags:
-        """Return the first ones of every class."""
+        """Return the first candidates of every class."""
         shares = zip(candidates.parts, candidates.counts, strict=True)
         return np.concatenate([np.arange(len(part)) < count for part, count in shares])
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from puarena.datasets.dataset import Indices
+from puarena.datasets.base import Indices
 from puarena.pu.labeling.base import Demand, Setting
-from puarena.utils.counts import Counts, spread
+from puarena.utils.counts import Counts, allocate
 
-LARGEST = 0.3  # of the modest rates
+MAX_MODEST_RATE = 0.3
 
 
 class TwoSample(Setting):
@@ -18,9 +18,9 @@ class TwoSample(Setting):
 
     code = "ts"
     title = "two-sample"
-    meaning = "unlabeled examples are drawn from everything, and labeled positives apart from them"
+    meaning = "unlabeled examples are drawn from everything, and labeled positives separately"
     one_sample = False
-    may_lack = True  # P comes on top of U, and a class may not have so many
+    may_lack = True  # P comes on top of U, and a class may have too few examples for both
 
     def prior_in_u(self, prior: float, rate: float) -> float:
         """Return the prior itself."""
@@ -31,23 +31,23 @@ class TwoSample(Setting):
         return inside
 
     def lowest_prior(self, rate: float) -> float:
-        """The labeled examples say nothing about it."""
+        """Return 0: the labeled examples say nothing about the prior."""
         return 0.0
 
     def modest_rate(self, prior: float) -> float:
-        """Few enough for a dataset to have them beside those in U."""
-        return min(LARGEST, 0.25 * (1 - prior) + 0.05)
+        """Return a rate for which a dataset has enough positives for both samples."""
+        return min(MAX_MODEST_RATE, 0.25 * (1 - prior) + 0.05)
 
     def counts(self, demand: Demand) -> tuple[Counts, Counts]:
-        """Draw both."""
-        return spread(demand.n.n_p, demand.positive), demand.mixture(demand.n.n_u)
+        """Draw both samples."""
+        return allocate(demand.n.n_p, demand.positive), demand.allocate(demand.n.n_u)
 
     def candidates(self, part: Indices, p: int, u: int) -> Indices:
-        """Return the positives that are not in U; all of them where P and U share some."""
+        """Return the positives outside of U, or all of them if P and U must share some."""
         return part if p + u > len(part) else np.concatenate([part[:p], part[p + u :]])
 
     def unlabeled(self, part: Indices, p: int, u: int, labeled: Indices) -> Indices:
-        """Return the class's share of U, whoever is labeled; of those in P only as many as it cannot do without."""
+        """Return the class's share of U; it shares with P only what it must."""
         start = min(p, len(part) - u)
         return part[start : start + u]
 

@@ -29,8 +29,9 @@ class Bias(base.Figure):
         record = METRICS[metric]
         frame = evidence.selection
         frame = frame[~(frame["baseline"] | frame["supervised"])]
-        ways = {text: labeling.strength(text) for text in dict.fromkeys(frame["labeling"])}
-        names = {text: labeling.way(text) for text in ways}
+        known = {text: labeling.describe_mechanism(text) for text in frame["labeling"].unique()}
+        ways = {text: mechanism.strength for text, mechanism in known.items()}
+        names = {text: mechanism.name for text, mechanism in known.items()}
         frame = frame.assign(
             value=record.factor * frame[record.column],
             strength=frame["labeling"].map(ways),
