@@ -132,11 +132,11 @@ class FixedValues(TypedDict, total=False):
     __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    batch_size: Annotated[int, Field(ge=1)]
+    batch_size: Count
     momentum: Annotated[float, Field(ge=0, lt=1)]
 
 
-OPTIMIZER_VALUES = ("lr", "batch_size", "momentum")
+OPTIMIZER_VALUES = tuple(FixedValues.__annotations__)
 
 
 # -- the spec ----------------------------------------------------------------------------
@@ -180,11 +180,6 @@ class ProblemSpec(BaseModel):
         """Return the same problem with other values, which are valid already."""
         return self.model_copy(update=values)
 
-    def keep_values(self, field: str, values: Collection[Any]) -> ProblemSpec | None:
-        """Return the problem with those of a list's values that are among ``values``, if any."""
-        kept = tuple(value for value in getattr(self, field) if value in values)
-        return self.replace(**{field: kept}) if kept else None
-
 
 class Spec(BaseModel):
     """An experiment: problems x algorithms x splits x configurations."""
@@ -202,9 +197,8 @@ class Spec(BaseModel):
     draws: Literal["shared", "per-split"] | None = None  # of configurations, for the splits
     calibration: Literal["weighted", "batch-union"] | None = None  # of calibrated forms
     network: str | None = None  # None: the one that goes with the dataset
-    optimizer: Literal["protocol", "authors"] = (
-        PROTOCOL_OPTIMIZER  # or that of each method's authors
-    )
+    # The same SGD for all, or what the authors of each method trained it with.
+    optimizer: Literal["protocol", "authors"] = PROTOCOL_OPTIMIZER
     precision: Literal["float32", "bf16"] = FULL_PRECISION  # of activations, if the network can
     steps: Steps = paper.STEPS  # of the algorithm's own objective
     warmup: WarmupSteps = paper.WARMUP_STEPS  # of a first stage, in addition, if there is one
@@ -426,19 +420,20 @@ def _choose_values(
     problems: list[ProblemSpec], field: str, given: tuple[Any, ...]
 ) -> list[ProblemSpec]:
     """Keep the given values of a list if the spec has them all; otherwise replace the list."""
-    spell = {"settings": lambda name: labeling.get_setting(name).code}
-    spell["labeling"] = lambda text: labeling.get_mechanism(text).text
-    if field in spell:
-        given = tuple(map(spell[field], given))
+    if field == "settings":
+        given = tuple(labeling.get_setting(name).code for name in given)
+    elif field == "labeling":
+        given = tuple(labeling.get_mechanism(text).text for text in given)
     present = {value for problem in problems for value in getattr(problem, field)}
-    if present >= set(given):
-        kept = [problem.keep_values(field, given) for problem in problems]
-        problems = [problem for problem in kept if problem is not None]
-    else:
-        problems = [problem.replace(**{field: given}) for problem in problems]
-    if field == "rates":  # a rate replaces the sizes
-        problems = [problem.replace(labeled=None, unlabeled=None) for problem in problems]
-    return problems
+    sizes = {"labeled": None, "unlabeled": None} if field == "rates" else {}  # rates replace sizes
+    chosen = []
+    for problem in problems:
+        values = given
+        if present >= set(given):
+            values = tuple(value for value in getattr(problem, field) if value in given)
+        if values:
+            chosen.append(problem.replace(**{field: values}, **sizes))
+    return chosen
 
 
 # -- checks ------------------------------------------------------------------------------
