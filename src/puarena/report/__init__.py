@@ -1,16 +1,16 @@
-"""The report: model selection over the stored curves, tables in the paper's layout, figures, and one page to read."""
+"""Reports: model selection over the stored curves, tables, statistics, figures and the page."""
 
-from puarena.report.completeness import completeness
+from puarena.report.completeness import describe_missing_runs
 from puarena.report.page import write_page
 from puarena.report.render import to_csv, to_latex, to_markdown, to_terminal
 from puarena.report.select import aggregate, select
 from puarena.report.sources import load
-from puarena.report.table import Table, table
+from puarena.report.tables import ResultTable, table
 
 __all__ = [
-    "Table",
+    "ResultTable",
     "aggregate",
-    "completeness",
+    "describe_missing_runs",
     "load",
     "select",
     "table",

@@ -1,9 +1,9 @@
-"""What biased labels cost: every method against the naive one, and against itself where labels are given at random."""
+"""What biased labels cost: each method against the naive one, and against itself on SCAR labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,81 +11,81 @@ import numpy.typing as npt
 from puarena.errors import UserError
 from puarena.metrics import METRICS
 from puarena.pu import labeling
-from puarena.report.evidence import with_words
-from puarena.report.select import select
+from puarena.report.render import Grid
+from puarena.report.select import add_labels, select
 from puarena.report.sources import Source, opened
+from puarena.report.statistics.bootstrap import percentile_interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-DRAWS = 2000  # of the bootstrap
+GAIN_DRAWS = 2000  # of the bootstrap
 PAIR = ["dataset", "case", "setting", "rate", "prior", "split"]
 
 
-def verdicts(source: Source, metric: str = "accuracy", criterion: str = "pa") -> DataFrame:
-    """Return one row per way of labeling and method.
+def compute_bias_costs(
+    source: Source, metric: str = "accuracy", criterion: str = "pa"
+) -> DataFrame:
+    """Return one row per mechanism and method, as shown (most metrics in percent).
 
-    ``mean`` of the metric; ``gain`` over the naive method on the same data, and ``fall`` from the same method's value
-    where labels are given at random, both with 95% intervals (``_low``, ``_high``) of a bootstrap over problems and
-    splits; ``n`` pairs. All as shown, most metrics in percent.
+    ``mean`` of the metric; ``gain`` over the naive baseline on the same data, and ``fall`` from the
+    same method's value on SCAR labels, both with 95% intervals (``_low``, ``_high``) of a bootstrap
+    over problems and splits; ``n`` pairs.
     """
     import pandas
 
     curves = opened(source)
     record = METRICS[metric]
-    frame = with_words(select(curves, [criterion]))
+    frame = add_labels(select(curves, [criterion]))
     frame = frame.assign(
         value=record.factor * frame[record.column],
         way=[labeling.describe_mechanism(text).name for text in frame["labeling"]],
     ).dropna(subset=["value"])
-    lower = frame[
-        frame["baseline"] & ~frame["supervised"]
-    ]  # the naive baseline, which sees no true label
+    lower = frame[frame["baseline"] & ~frame["supervised"]]
     if lower["method"].nunique() != 1 or not curves.biased:
         raise UserError(
-            "a verdict on biased labels needs results where labels are biased, and one naive method (pn-naive) to "
-            f"compare with; there are {lower['method'].nunique()}"
+            "the cost of biased labels needs results with biased labels and one naive baseline "
+            f"(pn-naive); there are {lower['method'].nunique()}",
+            "missing-data",
         )
     keys = [*PAIR, "labeling"]
     naive = lower.set_index(keys)["value"].rename("naive")
-    fair = frame[frame["way"] == labeling.SCAR].set_index([*PAIR, "method"])["value"].rename("fair")
-    joined = frame.join(naive, on=keys).join(fair, on=[*PAIR, "method"])
+    scar = frame[frame["way"] == labeling.SCAR].set_index([*PAIR, "method"])["value"]
+    joined = frame.join(naive, on=keys).join(scar.rename("scar"), on=[*PAIR, "method"])
+    joined = joined.assign(
+        gain=joined["value"] - joined["naive"], fall=joined["value"] - joined["scar"]
+    )
     rows = []
     for (way, method), part in joined.groupby(["way", "method"], sort=False):
-        gain, fall = (
-            (part["value"] - part["naive"]).dropna(),
-            (part["value"] - part["fair"]).dropna(),
-        )
-        row = {"labeling": way, "method": method, "mean": part["value"].mean(), "n": len(gain)}
-        for name, values in (("gain", gain), ("fall", fall)):
-            low, high = _interval(values.to_numpy(float))
+        row = {"labeling": way, "method": method, "mean": part["value"].mean()}
+        row["n"] = int(part["gain"].notna().sum())
+        for name in ("gain", "fall"):
+            values = part[name].dropna()
+            low, high = _bootstrap_mean(values.to_numpy(float))
             row |= {name: values.mean(), f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     return pandas.DataFrame(rows)
 
 
-def markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
-    """The verdicts as a table: a row per method, a column per way of labeling with the gain over the naive method."""
+def bias_costs_to_markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
+    """Return a row per method and a column per mechanism: mean, gain over naive and its interval."""
     columns = list(ways or dict.fromkeys(table["labeling"]))
-    lines = ["| method | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
+    rows = []
     for method, part in table.groupby("method", sort=False):
-        cells = {row["labeling"]: row for row in part.to_dict("records")}
-        texts = [_cell(cells[way]) if way in cells else "" for way in columns]
-        lines.append(f"| {method} | " + " | ".join(texts) + " |")
-    return "\n".join(lines)
+        texts = {
+            cell.labeling: f"{cell.mean:.1f} ({cell.gain:+.1f}: "
+            f"{cell.gain_low:+.1f} to {cell.gain_high:+.1f})"
+            for cell in part.itertuples()
+        }
+        rows.append([str(method), *(texts.get(way, "") for way in columns)])
+    return Grid(["method", *columns], rows).to_markdown()
 
 
-def _cell(row: Mapping[Any, Any]) -> str:
-    return (
-        f"{row['mean']:.1f} ({row['gain']:+.1f}: {row['gain_low']:+.1f} to {row['gain_high']:+.1f})"
-    )
-
-
-def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """A 95% bootstrap interval of a mean."""
+def _bootstrap_mean(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return a 95% bootstrap interval of a mean."""
     if not len(values):
         return np.nan, np.nan
     rng = np.random.default_rng(0)
-    means = values[rng.integers(0, len(values), (DRAWS, len(values)))].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
+    means = values[rng.integers(0, len(values), (GAIN_DRAWS, len(values)))].mean(1)
+    low, high = percentile_interval(means)
     return float(low), float(high)

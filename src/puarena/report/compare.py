@@ -1,48 +1,73 @@
-"""Our numbers beside published ones: differences in published standard errors, and whether the ranking agrees."""
+"""Comparison with published numbers: differences in published standard errors, and the ranking.
+
+``to_published_csv`` writes results in the columns of the paper's tables, which ``compare`` reads.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
 import math
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from puarena import paper
+from puarena import catalog, paper
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
 from puarena.report.methods import Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
-from puarena.report.render import md, number, out
+from puarena.report.render import Grid, escape_markdown, format_exact, save_csv, save_text
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
-from puarena.report.table import Cell, shown
+from puarena.report.tables import ResultCell, format_number
 from puarena.results import Results
-from puarena.utils.files import escape_cell
-from puarena.utils.notebook import Shown, html_table
+from puarena.utils.files import cannot_read, escape_cell
+from puarena.utils.notebook import HtmlList, html_table
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from rich.console import Console
 
-PUBLISHED = Path(__file__).parent / "published" / "results-case1.csv"
-NEEDED = ("dataset", "case", "algorithm", "calibrated", "test_metric", "criterion", "mean", "error")
-LEAST = 3  # algorithms of a ranking
-PUBLISHED_PROTOCOL = {  # of the published tables
+PAPER_TABLES = Path(__file__).parent / "published"
+PAPER_COLUMNS = (
+    "dataset",
+    "case",
+    "algorithm",
+    "calibrated",
+    "test_metric",
+    "criterion",
+    "mean",
+    "error",
+)
+# The paper's tables have one setting, rate, prior and mechanism; ours state them.
+EXTRA_COLUMNS = ("setting", "rate", "prior", "labeling", "n", "configs")
+PAPER_PROBLEM = {
+    "setting": labeling.DEFAULT_SETTING,
+    "rate": str(paper.RATE),
+    "prior": "0.5",
+    "labeling": labeling.SCAR,
+}
+PAPER_SPEC = {
     "steps": (paper.STEPS, "training steps"),
     "configs": (paper.CONFIGS, "configurations"),
     "splits": (paper.SPLITS, "splits"),
     "warmup": (paper.WARMUP_STEPS, "steps of a first stage"),
 }
+PAPER_METRICS = ("accuracy", "auc", "f1")  # that count for the agreement with the paper
+MIN_RANKED = 3  # algorithms of a rank correlation
+# A cell agrees within so many points, or so many combined standard errors.
+AGREEMENT_POINTS = 2.0
+AGREEMENT_ERRORS = 3.0
+HEADS = ("algorithm", "ours", "published", "difference", "in published errors")
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Line:
-    """One method: ours and published, as shown (most metrics in percent)."""
+class ComparedCell:
+    """The number of one method: ours and the published one, as shown."""
 
     method: Method
     ours: float
@@ -63,111 +88,242 @@ class Line:
 
     @property
     def in_errors(self) -> float:
-        """The difference in published standard errors; NaN where none was published."""
+        """The difference in published standard errors; NaN if none was published."""
         return self.difference / self.published_error if self.published_error > 0 else math.nan
 
+    @property
+    def agrees(self) -> bool:
+        """Is the difference within two points, or three combined standard errors?"""
+        known = [e for e in (self.ours_error, self.published_error) if not math.isnan(e)]
+        tolerance = max(AGREEMENT_POINTS, AGREEMENT_ERRORS * math.hypot(*known))
+        return abs(self.difference) <= tolerance
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison(Problem):
-    """One metric of the models one criterion chose, on one problem."""
 
-    profile: str  # and what else is not as usual about all lines, in words
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of the models that one criterion chose, on one problem."""
+
+    problem: Problem
+    profile: str  # and what is unusual about all methods
     metric: str
     criterion: str
     published_criterion: str
-    lines: tuple[Line, ...]
+    cells: tuple[ComparedCell, ...]
     spearman: float
-    note: str
-    differs: str = ""  # in what the protocol is not the published one
+    note: str  # why there is no rank correlation
+    differs: str = ""  # how the protocol differs from the published one
 
     @property
     def title(self) -> str:
-        """The problem, the profile and what was measured, in a few words."""
+        """The problem, the metric, the criterion and the profile."""
         by = CRITERIA[self.criterion].title
         if self.published_criterion != self.criterion:
             by += f" (published as {CRITERIA[self.published_criterion].title})"
-        return f"{super().title}: {METRICS[self.metric].title} by {by}, profile {self.profile}"
+        what = f"{METRICS[self.metric].title} by {by}, profile {self.profile}"
+        return f"{self.problem.title}: {what}"
 
     @property
     def verdict(self) -> str:
-        """How well it agrees, in a sentence or two, with n."""
-        mean = sum(line.difference for line in self.lines) / len(self.lines)
-        rank = (
-            self.note
-            or f"Spearman correlation of the ranking {self.spearman:.2f} (n = {len(self.lines)})."
-        )
-        points = f"mean difference {shown(mean, sign=True)} points."
+        """How well the two agree, with n."""
+        mean = sum(cell.difference for cell in self.cells) / len(self.cells)
+        n = len(self.cells)
+        rank = self.note or f"Spearman correlation of the ranking {self.spearman:.2f} (n = {n})."
+        points = f"mean difference {format_number(mean, sign=True)} points."
         if self.differs:
-            return f"{rank} Another protocol than the published one, so differences are not counted in errors; {points}"
-        gaps = [line.in_errors for line in self.lines if not math.isnan(line.in_errors)]
+            return f"{rank} The protocols differ, so errors are not compared; {points}"
+        gaps = [cell.in_errors for cell in self.cells if not math.isnan(cell.in_errors)]
         near = sum(abs(gap) <= 2 for gap in gaps)
         return f"{rank} {near} of {len(gaps)} within two published standard errors; {points}"
 
+    def to_grid(self) -> Grid:
+        """Return the numbers as text, a row per method."""
+        digits = METRICS[self.metric].decimals
+        rows = []
+        for cell in self.cells:
+            ours = ResultCell(cell.ours, cell.ours_error, decimals=digits).text()
+            theirs = ResultCell(cell.published, cell.published_error, decimals=digits).text()
+            difference = format_number(cell.difference, digits, sign=True)
+            errors = "--" if self.differs else format_number(cell.in_errors, 1, sign=True)
+            rows.append([cell.algorithm, ours, theirs, difference, errors])
+        return Grid(list(HEADS), rows)
+
+    def describe_cell(self, cell: ComparedCell) -> str:
+        """Return a cell in one line."""
+        problem = self.problem
+        where = f"{problem.dataset}, case {problem.case}: {cell.algorithm}"
+        what = f"{METRICS[self.metric].title} by {CRITERIA[self.published_criterion].title}"
+        ours = f"{cell.ours:.2f} ± {cell.ours_error:.2f}"
+        theirs = f"published {cell.published:.2f} ± {cell.published_error:.2f}"
+        return f"{where}, {what}: {ours}, {theirs} ({cell.difference:+.2f})"
+
     def _repr_html_(self) -> str:
-        """The comparison in a notebook."""
-        return html_table(
-            HEADS,
-            (_cells(line, self) for line in self.lines),
-            self.title,
-            [*caveats([self]), self.verdict],
+        """Return the comparison for a notebook."""
+        notes = [*describe_protocols([self]), self.verdict]
+        return html_table(HEADS, self.to_grid().rows, self.title, notes)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many cells agree with published ones, and which do not."""
+
+    n: int
+    outside: tuple[str, ...]  # each in one line
+
+    @property
+    def verdict(self) -> str:
+        """The share of cells that agree."""
+        within = self.n - len(self.outside)
+        share = f"{within / self.n:.1%}" if self.n else "none"
+        titles = ", ".join(METRICS[name].title for name in PAPER_METRICS)
+        return (
+            f"{within} of {self.n} cells ({share}; {titles}) lie within {AGREEMENT_POINTS:g} points "
+            f"or {AGREEMENT_ERRORS:g} combined standard errors, whichever is more."
         )
 
 
+def count_agreement(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = PAPER_METRICS
+) -> Agreement:
+    """Count the cells of these metrics that agree with published ones."""
+    chosen = [item for item in comparisons if item.metric in metrics]
+    outside = [
+        item.describe_cell(cell) for item in chosen for cell in item.cells if not cell.agrees
+    ]
+    return Agreement(sum(len(item.cells) for item in chosen), tuple(outside))
+
+
+# published numbers
+
+
 def read_published(path: str | Path | None = None) -> dict[Key, tuple[float, float]]:
-    """Published means and errors, by problem, plain algorithm (named as here), calibrated, metric and criterion."""
-    file = Path(path) if path is not None else PUBLISHED
+    """Return published means and errors of a file, or of the paper.
+
+    The keys are problem, plain algorithm (named as here), calibrated or not, metric and criterion.
+    """
+    files = sorted(PAPER_TABLES.glob("*.csv")) if path is None else [Path(path)]
+    return {key: value for file in files for key, value in _read_file(file).items()}
+
+
+def _read_file(file: Path) -> dict[Key, tuple[float, float]]:
     try:
         with file.open(encoding="utf-8", newline="") as text:
             reader = csv.DictReader(text)
-            missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+            missing = [name for name in PAPER_COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
                 raise UserError(
-                    f"'{file}' has no column {', '.join(missing)}; it needs {', '.join(NEEDED)}"
+                    f"'{file}' has no column {', '.join(missing)}; it needs "
+                    f"{', '.join(PAPER_COLUMNS)}",
+                    "wrong-format",
                 )
-            return {_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader}
+            return {
+                _read_key(row): (float(row["mean"]), float(row["error"] or "nan"))
+                for row in reader
+            }
     except UserError:
         raise
     except OSError as error:
-        raise UserError(
-            f"cannot read '{file}' ({(error.strerror or str(error)).lower()})"
-        ) from None
+        raise cannot_read(file, error) from None
     except UnicodeDecodeError:
-        raise UserError(f"'{file}' is not a CSV file in UTF-8") from None
+        raise UserError(f"'{file}' is not a CSV file in UTF-8", "wrong-format") from None
     except (ValueError, TypeError, AttributeError, csv.Error) as error:
         raise UserError(
-            f"line {reader.line_num} of '{file}' cannot be understood ({error})"
+            f"line {reader.line_num} of '{file}' cannot be read ({error})", "wrong-format"
         ) from None
 
 
-def _key(row: dict[str, str]) -> Key:
-    """Where the file does not say otherwise, the problem is that of the published tables."""
-    protocol = {
-        "setting": labeling.DEFAULT_SETTING,
-        "rate": str(paper.RATE),
-        "prior": "0.5",
-        "labeling": labeling.SCAR,
-    }
-    where = {name: row.get(name) or usual for name, usual in protocol.items()}
+def _read_key(row: dict[str, str]) -> Key:
+    """Return the key of a row; without a column for it, the problem is that of the paper."""
+    where = {name: row.get(name) or usual for name, usual in PAPER_PROBLEM.items()}
+    problem = Problem(
+        row["dataset"].strip().lower(),
+        int(row["case"]),
+        where["setting"],
+        round(float(where["rate"]), 6),
+        round(float(where["prior"]), 6),
+        where["labeling"],
+        check=False,
+    )
     return (
-        Problem(
-            row["dataset"].strip().lower(),
-            int(row["case"]),
-            where["setting"],
-            round(float(where["rate"]), 6),
-            round(float(where["prior"]), 6),
-            where["labeling"],
-            check=False,
-        ),
-        slug(row["algorithm"]),
+        problem,
+        make_slug(row["algorithm"]),
         row["calibrated"].strip().lower() in {"1", "true", "yes"},
         row["test_metric"].strip().lower(),
         row["criterion"].strip().lower(),
     )
 
 
-def slug(name: str) -> str:
-    """A published name as it is written here: ``Count Loss`` is ``count-loss``."""
+def make_slug(name: str) -> str:
+    """Return a published name as it is written here: ``Count Loss`` is ``count-loss``."""
     return "-".join(name.lower().split())
+
+
+def find_published_criterion(profile: str, name: str) -> str:
+    """Return the published criterion that one of ours compares with; empty if there is none."""
+    record = CRITERIA[name]
+    if record.profile:
+        return record.replaces if record.profile == profile else ""
+    others = [other for other in CRITERIA.values() if other.replaces == name]
+    replaced = any(other.profile == profile for other in others)
+    return "" if replaced or not record.default else name
+
+
+def to_published_csv(source: Source, path: str | Path | None = None) -> str:
+    """Return the mean and standard error of every cell in the columns of the paper's tables.
+
+    A profile's own form of a criterion has the name of the criterion that it replaces.
+    """
+    numbers = aggregate(select(opened(source)))
+    methods = dict.fromkeys(read_all(Method, numbers))
+    places = {method: i for i, method in enumerate(in_order(methods))}
+    metrics, criteria, lines = list(METRICS), list(CRITERIA), []
+    for problem, method, row in _iterate_rows(numbers):
+        criterion = find_published_criterion(method.profile, row["criterion"])
+        if not criterion or math.isnan(row["mean"]):
+            continue
+        error = "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}"
+        order = (
+            *(str(getattr(problem, field)) for field in PROBLEM),
+            places[method],
+            metrics.index(row["metric"]),
+            criteria.index(criterion),
+        )
+        line = (
+            problem.dataset,
+            problem.case,
+            _make_title(method),
+            int(method.calibrated),
+            row["metric"],
+            criterion,
+            f"{row['mean']:.2f}",
+            error,
+            problem.setting,
+            f"{problem.rate:g}",
+            f"{problem.prior:g}",
+            problem.labeling,
+            int(row["n"]),
+            int(row["configs"]),
+        )
+        lines.append((order, tuple(map(escape_cell, line))))
+    heads = (*PAPER_COLUMNS, *EXTRA_COLUMNS)
+    return save_csv(heads, [line for _, line in sorted(lines)], path)
+
+
+def _make_title(method: Method) -> str:
+    """Return the method's plain form as the paper writes it, and what is unusual about its runs."""
+    entry = catalog.get_all().get(method.base)
+    title = method.base
+    if entry and make_slug(entry.title) == method.base:
+        title = entry.title
+    return f"{title} ({', '.join(method.unusual)})" if method.unusual else title
+
+
+def _iterate_rows(numbers: DataFrame) -> Iterator[tuple[Problem, Method, dict[Any, Any]]]:
+    """Yield the problem, the method and the numbers of every row."""
+    records = numbers.to_dict("records")
+    return zip(read_all(Problem, numbers), read_all(Method, numbers), records, strict=True)
+
+
+# comparison
 
 
 def compare(
@@ -175,216 +331,171 @@ def compare(
     published: str | Path | None = None,
     metrics: Iterable[str] | str | None = None,
     criteria: Iterable[str] | str | None = None,
-) -> Shown[Comparison]:
-    """One comparison per problem, profile, metric and criterion that both have; an error if there is none.
+) -> HtmlList[Comparison]:
+    """Return one comparison per problem, profile, metric and criterion that both have.
 
-    All metrics and criteria unless told. Where a profile has its own form of a criterion, that form compares with the
-    published criterion (``pa-released`` of runs of the profile ``released`` with PA), and the plain one with nothing.
+    Default: the paper's numbers, all metrics and criteria. If a profile has its own form of a
+    criterion, that form compares with the published criterion (``pa-released`` of runs of the
+    profile ``released`` with PA), and the plain one with nothing.
     """
     curves = opened(source)
     chosen, by = curves.metrics(metrics, every=True), curves.criteria(criteria, every=True)
     theirs = read_published(published)
     numbers = aggregate(select(curves, by), chosen)
     if not len(numbers):
-        raise UserError("there are no results yet to compare with published numbers")
-    tables: dict[Key, list[Line]] = {}
-    where = zip(
-        read_all(Problem, numbers),
-        read_all(Method, numbers),
-        numbers.to_dict("records"),
-        strict=True,
-    )
-    for stored, method, row in where:
-        rate, prior = round(stored.rate, 6), round(stored.prior, 6)
-        problem = replace(
-            stored, check=False, dataset=stored.dataset.lower(), rate=rate, prior=prior
+        raise UserError(
+            "there are no results yet to compare with published numbers", "no-results"
         )
-        criterion = published_criterion(method.profile, row["criterion"])
-        ways = [
-            slug(f"{method.base} ({', '.join(method.unusual)})"),
-            method.base,
-        ]  # the row run alike comes first
-        keys = [(problem, name, method.calibrated, row["metric"], criterion) for name in ways]
-        values = next((theirs[key] for key in keys if key in theirs), None)
+    groups: dict[Key, list[ComparedCell]] = {}
+    for stored, method, row in _iterate_rows(numbers):
+        rate, prior = round(stored.rate, 6), round(stored.prior, 6)
+        dataset = stored.dataset.lower()
+        problem = replace(stored, dataset=dataset, rate=rate, prior=prior, check=False)
+        criterion = find_published_criterion(method.profile, row["criterion"])
+        # A published row that was run in the same unusual way comes before the usual one.
+        unusual = make_slug(f"{method.base} ({', '.join(method.unusual)})")
+        what = (method.calibrated, row["metric"], criterion)
+        values = theirs.get((problem, unusual, *what)) or theirs.get((problem, method.base, *what))
         if values and not math.isnan(row["mean"]):
             profile = ", ".join([method.profile, *method.unusual])
-            line = Line(method, float(row["mean"]), float(row["stderr"]), int(row["n"]), *values)
-            tables.setdefault(
-                (problem, profile, row["metric"], row["criterion"], criterion), []
-            ).append(line)
-    if not tables:
-        raise UserError(_nothing(theirs, set(numbers["dataset"].str.lower())))
-
-    differs = protocol_differences(curves.store)
+            key = (problem, profile, row["metric"], row["criterion"], criterion)
+            ours = float(row["mean"]), float(row["stderr"]), int(row["n"])
+            groups.setdefault(key, []).append(ComparedCell(method, *ours, *values))
+    if not groups:
+        raise _explain_no_overlap(theirs, set(numbers["dataset"].str.lower()))
 
     def order(key: Key) -> Key:
-        return (*astuple(key[0]), key[1], chosen.index(key[2]), by.index(key[3]))
+        problem, profile, metric, criterion, _ = key
+        return (*problem.columns().values(), profile, chosen.index(metric), by.index(criterion))
 
-    comparisons: Shown[Comparison] = Shown()
-    for key in sorted(tables, key=order):
-        about = dict(
-            zip(("profile", "metric", "criterion", "published_criterion"), key[1:], strict=True)
-        )
-        lines, spearman, note = _judged(tables[key])
-        facts = key[0].columns() | about | {"spearman": spearman, "note": note, "differs": differs}
-        comparisons.append(Comparison(**facts, check=False, lines=lines))
+    differs = describe_protocol(curves.store)
+    comparisons: HtmlList[Comparison] = HtmlList()
+    for key in sorted(groups, key=order):
+        by_method = {cell.method: cell for cell in groups[key]}
+        cells = tuple(by_method[method] for method in in_order(by_method))
+        comparisons.append(Comparison(*key, cells, *_correlate_ranks(cells), differs))
     return comparisons
 
 
-def protocol_differences(store: Results | None) -> str:
-    """In what a folder's protocol differs from the published one, in words; nothing where it does not."""
+def _correlate_ranks(cells: Sequence[ComparedCell]) -> tuple[float, str]:
+    """Return the rank correlation, or NaN and the reason."""
+    from scipy.stats import spearmanr
+
+    ours, theirs = [cell.ours for cell in cells], [cell.published for cell in cells]
+    n = len(cells)
+    if n < MIN_RANKED:
+        return math.nan, f"No rank correlation: it needs {MIN_RANKED} algorithms, and there are {n}."
+    if len(set(ours)) == 1 or len(set(theirs)) == 1:
+        return math.nan, f"No rank correlation: all {n} algorithms are tied."
+    return float(spearmanr(ours, theirs).statistic), ""
+
+
+def describe_protocol(store: Results | None) -> str:
+    """Return how a folder's protocol differs from the published one; empty if it does not."""
     if store is None:
         return ""
     specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
-    words: dict[str, None] = {}
+    texts = []
     for spec in specs:
-        for key, (published, noun) in PUBLISHED_PROTOCOL.items():
+        for key, (published, noun) in PAPER_SPEC.items():
             value = spec.get(key, published)
             if value != published:
-                words[f"{noun}: {value:,} here, {published:,} published"] = None
-        fixed = spec.get("hyper") or {}
+                texts.append(f"{noun}: {value:,} here, {published:,} published")
+        fixed = {name for values in (spec.get("hyper") or {}).values() for name in values}
         if fixed:
-            words[
-                f"hyperparameters fixed here ({', '.join(sorted({name for v in fixed.values() for name in v}))})"
-            ] = None
-    return "; ".join(words)
+            texts.append(f"hyperparameters fixed here ({', '.join(sorted(fixed))})")
+    return "; ".join(dict.fromkeys(texts))
 
 
-def published_criterion(profile: str, name: str) -> str:
-    """The criterion of the published tables that one of ours compares with; empty if there is none."""
-    record = CRITERIA[name]
-    if record.profile:
-        return record.replaces if record.profile == profile else ""
-    replaced = any(
-        other.replaces == name and other.profile == profile for other in CRITERIA.values()
-    )
-    return "" if replaced or not record.default else name
-
-
-def _nothing(theirs: Iterable[Key], ours: set[str]) -> str:
-    """Why nothing overlaps, in one sentence."""
+def _explain_no_overlap(theirs: Iterable[Key], ours: set[str]) -> UserError:
+    """Return the error that says why nothing overlaps."""
     problems = {key[0] for key in theirs}
     known = sorted({problem.dataset for problem in problems})
     if not ours & set(known):
-        return f"nothing to compare: published are {', '.join(known)}, and the results are of {', '.join(sorted(ours))}"
-    words = sorted({f"case {p.case} {p.short} rate {p.rate:g} prior {p.prior:g}" for p in problems})
-    listed = ", ".join(words)
-    return f"nothing to compare: published are {listed}, and the results have no such problem, algorithm and criterion"
-
-
-def _judged(lines: list[Line]) -> tuple[tuple[Line, ...], float, str]:
-    """The lines in the paper's order, and the rank correlation, or why there is none."""
-    from scipy.stats import spearmanr
-
-    by_method = {line.method: line for line in lines}
-    listed = [by_method[method] for method in in_order(by_method)]
-    ours, theirs = [line.ours for line in listed], [line.published for line in listed]
-    if len(listed) < LEAST:
-        note = f"No rank correlation: it needs {LEAST} algorithms, and there are {len(listed)}."
-        return tuple(listed), math.nan, note
-    if len(set(ours)) == 1 or len(set(theirs)) == 1:
-        return (
-            tuple(listed),
-            math.nan,
-            f"No rank correlation: all {len(listed)} algorithms are tied.",
+        return UserError(
+            f"nothing to compare: published are {', '.join(known)}, and the results are of "
+            f"{', '.join(sorted(ours))}",
+            "missing-data",
         )
-    return tuple(listed), float(spearmanr(ours, theirs).statistic), ""
+    listed = {f"case {p.case} {p.short} rate {p.rate:g} prior {p.prior:g}" for p in problems}
+    return UserError(
+        f"nothing to compare: published are {', '.join(sorted(listed))}, and the results have no "
+        "such problem, algorithm and criterion",
+        "missing-data",
+    )
 
 
-# forms
-
-HEADS = ("algorithm", "ours", "published", "difference", "in published errors")
+# output
 
 
-def _cells(line: Line, item: Comparison) -> tuple[str, ...]:
-    digits = METRICS[item.metric].decimals
-    ours = Cell(line.ours, line.ours_error, decimals=digits).text()
-    theirs = Cell(line.published, line.published_error, decimals=digits).text()
-    errors = "--" if item.differs else shown(line.in_errors, 1, sign=True)
-    return line.algorithm, ours, theirs, shown(line.difference, digits, sign=True), errors
-
-
-def show_comparison(comparisons: list[Comparison], console: Console | None = None) -> None:
+def show_comparison(comparisons: Sequence[Comparison], console: Console | None = None) -> None:
     """Print the comparisons, and at the end the rank correlations of all of them."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     console = console or Console()
-    for sentence in caveats(comparisons):
-        console.print(Text(sentence, style="bold"), end="\n\n")
+    for line in describe_protocols(comparisons):
+        console.print(Text(line, style="bold"), end="\n\n")
     for item in comparisons:
         console.print(Text(item.title, style="bold"))
-        grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for i, head in enumerate(HEADS):
-            grid.add_column(head, justify="right" if i else "left", no_wrap=True)
-        for line in item.lines:
-            far = item.differs or (not math.isnan(line.in_errors) and abs(line.in_errors) > 2)
-            grid.add_row(*map(Text, _cells(line, item)), style="" if far else "dim")
-        console.print(grid)
+        far = [bool(item.differs) or abs(cell.in_errors) > 2 for cell in item.cells]
+        item.to_grid().to_terminal(console, ["" if each else "dim" for each in far])
         console.print(Text(item.verdict), end="\n\n")
-    console.print(Text(overview(comparisons)))
+    console.print(Text(describe_rankings(comparisons)))
 
 
-def caveats(comparisons: list[Comparison]) -> list[str]:
-    """What must be known before the numbers."""
+def describe_protocols(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return what must be known before the numbers."""
     differing = dict.fromkeys(item.differs for item in comparisons if item.differs)
-    return [f"The two protocols differ: {words}." for words in differing]
+    return [f"The two protocols differ: {text}." for text in differing]
 
 
-def overview(comparisons: list[Comparison]) -> str:
-    """All rankings together, in a sentence per profile."""
+def describe_rankings(comparisons: Sequence[Comparison]) -> str:
+    """Return one sentence per profile about all rankings together."""
     parts = []
     for profile in dict.fromkeys(item.profile for item in comparisons):
-        mine = [item for item in comparisons if item.profile == profile]
-        ranked = [item.spearman for item in mine if not math.isnan(item.spearman)]
-        lines = [line for item in mine for line in item.lines if not math.isnan(line.in_errors)]
-        near = sum(abs(line.in_errors) <= 2 for line in lines)
-        spearman = f"median Spearman correlation {median(ranked):.2f}" if ranked else ""
-        ranking = f"{spearman} over n = {len(ranked)} tables" if ranked else "no ranking"
-        counted = f"; {near} of {len(lines)} numbers within two published standard errors"
-        if any(item.differs for item in mine):
-            counted = "; differences are not counted in published errors, which belong to another protocol"
-        parts.append(
-            f"Runs of the profile '{profile}': {ranking}{counted} ('±' is the standard error over splits, in both)."
-        )
-    return " ".join(parts)
+        own = [item for item in comparisons if item.profile == profile]
+        ranked = [item.spearman for item in own if not math.isnan(item.spearman)]
+        ranking = "no ranking"
+        if ranked:
+            ranking = f"median Spearman correlation {median(ranked):.2f} over n = {len(ranked)} tables"
+        gaps = [cell.in_errors for item in own for cell in item.cells]
+        known = [gap for gap in gaps if not math.isnan(gap)]
+        near = sum(abs(gap) <= 2 for gap in known)
+        counted = f"{near} of {len(known)} numbers within two published standard errors"
+        if any(item.differs for item in own):
+            counted = "errors are not compared, because the protocols differ"
+        parts.append(f"Profile '{profile}': {ranking}; {counted}.")
+    return " ".join(parts) + " '±' is the standard error over splits, in both."
 
 
-def comparison_to_markdown(comparisons: list[Comparison], path: str | Path | None = None) -> str:
-    """The comparisons as GitHub Markdown; also written to ``path`` if given."""
-    parts = [
-        *caveats(comparisons),
-        *([""] if caveats(comparisons) else []),
-        overview(comparisons),
-        "",
-    ]
+def comparison_to_markdown(
+    comparisons: Sequence[Comparison], path: str | Path | None = None
+) -> str:
+    """Return the comparisons as GitHub Markdown; also write them to ``path`` if it is given."""
+    parts = [*describe_protocols(comparisons), describe_rankings(comparisons)]
     for item in comparisons:
-        rows = [f"| {' | '.join(map(md, _cells(line, item)))} |" for line in item.lines]
-        heads = [f"| {' | '.join(HEADS)} |", "| --- | ---: | ---: | ---: | ---: |"]
-        parts += [f"### {md(item.title)}", "", *heads, *rows, "", item.verdict, ""]
-    return out("\n".join(parts), path)
+        grid = item.to_grid()
+        rows = [list(map(escape_markdown, row)) for row in grid.rows]
+        parts += [f"### {escape_markdown(item.title)}", Grid(grid.heads, rows).to_markdown()]
+        parts.append(item.verdict)
+    return save_text("\n\n".join(parts) + "\n", path)
 
 
-def comparison_to_csv(comparisons: list[Comparison], path: str | Path | None = None) -> str:
-    """Tidy CSV, one line per problem, profile, metric, criterion and algorithm; also written to ``path`` if given."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    about = (*PROBLEM, "profile", "metric", "criterion", "published_criterion")
+def comparison_to_csv(comparisons: Sequence[Comparison], path: str | Path | None = None) -> str:
+    """Return tidy CSV, one line per problem, profile, metric, criterion and algorithm."""
+    about = ("profile", "metric", "criterion", "published_criterion")
     numbers = ("ours", "ours_error", "published", "published_error", "difference", "in_errors")
-    writer.writerow(
-        (*about, "algorithm", "base", "calibrated", *numbers, "n", "spearman", "algorithms")
-    )
+    heads = [*PROBLEM, *about, "algorithm", "base", "calibrated", *numbers]
+    lines = []
     for item in comparisons:
-        for line in item.lines:
-            values = [
-                "" if name == "in_errors" and item.differs else number(getattr(line, name))
-                for name in numbers
-            ]
-            where = [getattr(item, name) for name in about]
-            words = map(
-                escape_cell, [*where, line.algorithm, line.method.base, int(line.method.calibrated)]
-            )
-            writer.writerow([*words, *values, line.n, number(item.spearman), len(item.lines)])
-    return out(text.getvalue(), path)
+        where = [*item.problem.columns().values()]
+        where += [getattr(item, name) for name in about]
+        for cell in item.cells:
+            values = [format_exact(getattr(cell, name)) for name in numbers]
+            if item.differs:
+                values[-1] = ""
+            method = [cell.algorithm, cell.method.base, int(cell.method.calibrated)]
+            words = map(escape_cell, [*where, *method])
+            lines.append([*words, *values, cell.n, format_exact(item.spearman), len(item.cells)])
+    return save_csv([*heads, "n", "spearman", "algorithms"], lines, path)

@@ -1,4 +1,4 @@
-"""What is missing of a results folder, failed or diverged: said before any number."""
+"""Which runs of a results folder are missing, failed or diverged."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from puarena.report.sources import Source, opened
 from puarena.results import OK
 
-SHOWN = 5  # kinds of missing runs named one by one
+MAX_KINDS = 5  # of missing runs that are named
 
 
-def completeness(source: Source) -> list[str]:
-    """Sentences about what is not there; none where everything that was planned is there and sound.
+def describe_missing_runs(source: Source) -> list[str]:
+    """Return sentences about missing runs; none if everything that was planned is there.
 
-    ``90 of 150 runs; missing: nnpu on digits (30), vpu on digits (30).`` How many runs were planned is known where the
-    folder kept its plan. A relation or frame has no folder, so nothing is said about it.
+    ``90 of 150 runs; missing: nnpu on digits (30), vpu on digits (30).`` How many runs were planned
+    is known if the folder kept its plan. A relation or frame has no folder and so no sentences.
     """
     curves = opened(source)
     store = curves.store
@@ -24,35 +24,32 @@ def completeness(source: Source) -> list[str]:
     outcomes = store.outcomes()
     failed, diverged = store.failed(outcomes), store.diverged(outcomes)
     sentences = []
-    if planned is not None:
-        missing = [row for run, row in planned.runs.items() if run not in outcomes]
-        if missing:
-            kinds = Counter(f"{row['algorithm']} on {row['dataset']}" for row in missing)
-            done = len(planned.runs) - len(missing)
-            sentences.append(f"{done:,} of {len(planned.runs):,} runs; missing: {_listed(kinds)}.")
+    runs = planned.runs if planned else {}
+    missing = [row for run, row in runs.items() if run not in outcomes]
+    if missing:
+        kinds = Counter(f"{row['algorithm']} on {row['dataset']}" for row in missing)
+        total = len(runs)
+        sentences.append(f"{total - len(missing):,} of {total:,} runs; missing: {_list(kinds)}.")
     if failed:
-        reasons = Counter(failed.values())
-        sentences.append(f"{_runs(len(failed))} failed: {_listed(reasons)}.")
+        sentences.append(f"{_count(len(failed))} failed: {_list(Counter(failed.values()))}.")
     if diverged:
-        among = (
-            f" of {len(outcomes):,}"
-            if len(outcomes) > len(diverged)
-            else ", which are all there are,"
+        rows = curves.rows(
+            "SELECT algorithm, dataset, count(DISTINCT run) FROM curves "
+            f"WHERE status <> '{OK}' GROUP BY ALL"
         )
-        sql = f"SELECT algorithm, dataset, count(DISTINCT run) FROM curves WHERE status <> '{OK}' GROUP BY ALL"
-        kinds = Counter(
-            {f"{name} on {dataset}": count for name, dataset, count in sorted(curves.rows(sql))}
-        )
-        sentences.append(f"{_runs(len(diverged))}{among} diverged: {_listed(kinds)}.")
+        kinds = Counter({f"{name} on {dataset}": count for name, dataset, count in sorted(rows)})
+        among = f"{_count(len(diverged))} of {len(outcomes):,}"
+        sentences.append(f"{among} diverged: {_list(kinds)}.")
     return sentences
 
 
-def _runs(count: int) -> str:
-    return f"{count:,} {'run' if count == 1 else 'runs'}"
+def _count(number: int) -> str:
+    return f"{number:,} {'run' if number == 1 else 'runs'}"
 
 
-def _listed(kinds: Counter[str]) -> str:
-    """The most frequent kinds with their numbers."""
-    shown = [f"{name} ({count:,})" for name, count in kinds.most_common(SHOWN)]
-    others = sum(kinds.values()) - sum(count for _, count in kinds.most_common(SHOWN))
-    return ", ".join([*shown, *([f"and {others:,} others"] if others else [])])
+def _list(kinds: Counter[str]) -> str:
+    """Return the most frequent kinds with their numbers."""
+    common = kinds.most_common(MAX_KINDS)
+    texts = [f"{name} ({count:,})" for name, count in common]
+    others = kinds.total() - sum(count for _, count in common)
+    return ", ".join([*texts, *([f"and {others:,} others"] if others else [])])

@@ -1,4 +1,4 @@
-"""HTML for notebooks: what results show of themselves as the last line of a cell. Every word is escaped."""
+"""HTML that results show as the last line of a notebook cell. All text is escaped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 
+class Bold(str):
+    """The text of a table cell in bold."""
+
+
 def in_notebook() -> bool:
-    """Is this the kernel of a notebook, whose cells show HTML? A terminal's IPython is not."""
+    """Return whether this is a notebook kernel, which shows HTML; a terminal's IPython is not."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
@@ -24,29 +28,41 @@ def html_table(
     notes: Iterable[str] = (),
     bold: int = -1,
 ) -> str:
-    """A table; the first cell of a row is its head, the row at ``bold`` stands out, and notes come below."""
-    head = "".join(f"<th>{escape(str(cell))}</th>" for cell in heads)
-    lines = []
-    for at, (first, *cells) in enumerate(rows):
-        words = [
-            f"<td>{f'<b>{escape(str(cell))}</b>' if at == bold else escape(str(cell))}</td>"
-            for cell in cells
-        ]
-        lines.append(f"<tr><th>{escape(str(first))}</th>{''.join(words)}</tr>")
-    above = f"<caption>{escape(caption)}</caption>" if caption else ""
-    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    start = f"<thead><tr>{head}</tr></thead>" if any(map(str, heads)) else ""
-    return f"<table>{above}{start}<tbody>{''.join(lines)}</tbody></table>{below}"
+    """Return a table with notes below it.
+
+    The first cell of a row is its head. The row at ``bold`` and cells of type ``Bold`` stand out.
+    """
+    parts = ["<table>"]
+    if caption:
+        parts.append(f"<caption>{escape(caption)}</caption>")
+    if any(map(str, heads)):
+        cells = "".join(f"<th>{_escape_lines(head)}</th>" for head in heads)
+        parts.append(f"<thead><tr>{cells}</tr></thead>")
+    parts.append("<tbody>")
+    for at, (first, *others) in enumerate(rows):
+        cells = ""
+        for cell in others:
+            text = escape(str(cell))
+            if at == bold or isinstance(cell, Bold):
+                text = f"<b>{text}</b>"
+            cells += f"<td>{text}</td>"
+        parts.append(f"<tr><th>{escape(str(first))}</th>{cells}</tr>")
+    parts.append("</tbody></table>")
+    parts += [f"<p>{escape(note)}</p>" for note in notes]
+    return "".join(parts)
 
 
-class Shown(list[Item]):
-    """A list of results whose members show themselves in a notebook one below the other."""
+def _escape_lines(text: Any) -> str:
+    return escape(str(text)).replace("\n", "<br>")
+
+
+class HtmlList(list[Item]):
+    """A list of results that a notebook shows one below the other."""
 
     def _repr_html_(self) -> str:
-        """The members in a notebook; one that has no form of its own as plain text."""
-        forms = (getattr(item, "_repr_html_", None) for item in self)
-        parts = [
-            form() if form else f"<pre>{escape(repr(item))}</pre>"
-            for form, item in zip(forms, self, strict=True)
-        ]
+        """Return the HTML of every item; an item without HTML of its own as plain text."""
+        parts = []
+        for item in self:
+            show = getattr(item, "_repr_html_", None)
+            parts.append(show() if show else f"<pre>{escape(repr(item))}</pre>")
         return "".join(f"<div>{part}</div>" for part in parts) or "<p>nothing</p>"

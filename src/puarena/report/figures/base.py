@@ -1,21 +1,22 @@
-"""What a figure is, how the figures are found, and what their charts share.
+"""What a figure is, the data that figures are drawn from, and what their charts share.
 
 Altair is imported only when a chart is drawn.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.evidence import Evidence
 from puarena.report.methods import Method, in_order
 from puarena.report.problems import read_all
+from puarena.report.select import add_labels, keep_algorithms, select
+from puarena.report.sources import GROUP, Curves, Source, opened
+from puarena.results.sql import sql_text
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
@@ -27,197 +28,295 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross")
 
 
 class TooFewError(UserError):
-    """The results do not carry this figure; the message says what is missing."""
+    """There are too few results for this figure; the message says what is missing."""
+
+    code = "missing-data"
 
 
 class Figure:
-    """A figure: its words, and how it is drawn. Subclass it in a file of this folder."""
+    """A figure. Subclass it in a file of this folder."""
 
     name: ClassVar[str]  # of its files and on the page
     title: ClassVar[str]
-    words: ClassVar[str]  # what it shows, for somebody who sees it for the first time
+    caption: ClassVar[str]  # for somebody who sees the figure for the first time
     order: ClassVar[int] = 100  # smaller comes earlier
-    per_metric: ClassVar[bool] = True  # is there one for every test metric?
-    per_criterion: ClassVar[bool] = True  # and one for every criterion?
+    per_metric: ClassVar[bool] = True  # one chart per test metric?
+    per_criterion: ClassVar[bool] = True  # one chart per criterion?
     on_page: ClassVar[bool] = True
+    min_methods: ClassVar[int] = 1  # without so many methods it is not drawn
+    varies: ClassVar[tuple[str, ...]] = ()  # columns that need two values, otherwise it is not drawn
 
-    def draw(self, evidence: Evidence, metric: str, criterion: str) -> AnyChart:
-        """The chart; ``TooFewError`` where there are too few results for it."""
+    def draw(self, data: FigureData, metric: str, criterion: str) -> AnyChart:
+        """Return the chart, or raise ``TooFewError`` if there are too few results for it."""
         raise NotImplementedError
 
 
-@lru_cache(maxsize=1)
-def figures() -> tuple[Figure, ...]:
-    """Every figure there is: those that the files of this folder define."""
-    package = importlib.import_module(__package__)
-    names = [file.name for file in pkgutil.iter_modules(package.__path__)]
-    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
-    classes = [
-        cls
-        for module in modules
-        for cls in vars(module).values()
-        if isinstance(cls, type)
-        and issubclass(cls, Figure)
-        and cls.__module__ == module.__name__
-        and cls is not Figure
-    ]
-    return tuple(sorted((cls() for cls in classes), key=lambda figure: (figure.order, figure.name)))
+# data
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """What figures are drawn from, read from the stored curves in a few queries.
+
+    Every frame has the columns of the problem and of the method, and those of ``add_labels``.
+    """
+
+    metrics: tuple[str, ...]  # that are drawn
+    criteria: tuple[str, ...]
+    selection: DataFrame  # as ``select`` gives it
+    best: DataFrame  # the best test values of selectable records, per problem, method and split
+    seconds: DataFrame  # of one training run, per problem and method
+    curves: DataFrame  # test metrics by step of the selected runs; ``even``: evenly spaced records
+
+    @cached_property
+    def table_order(self) -> dict[str, int]:
+        """The place of every method in the tables."""
+        methods = in_order(dict.fromkeys(read_all(Method, self.selection)))
+        return {method.label: i for i, method in enumerate(methods)}
+
+    def of(self, criterion: str) -> DataFrame:
+        """Return the selection by one criterion."""
+        return self.selection[self.selection["criterion"] == criterion]
+
+    def rank_methods(self, metric: str, criterion: str) -> list[str]:
+        """Return methods as the leaderboard lists them: by the mean over problems, best first."""
+        values = average_problems(keep_comparable(self.of(criterion)), metric, ["method", "problem"])
+        means = values.groupby("method")["value"].mean().round(9)
+        sign = METRICS[metric].sign
+        return sorted(means.index, key=lambda name: (-sign * means[name], self.table_order[name]))
+
+
+def read_figure_data(
+    source: Source,
+    metrics: Iterable[str] | None = None,
+    criteria: Iterable[str] | None = None,
+    algorithms: Sequence[str] | None = None,
+    points: int = 60,
+    selection: DataFrame | None = None,
+) -> FigureData:
+    """Read what figures need.
+
+    ``points``: about how many records of a learning curve are kept. ``selection``: the result of
+    ``select`` for these criteria, if it is known already.
+    """
+    curves = opened(source)
+    drawn, by = curves.metrics(metrics), curves.criteria(criteria)
+    chosen = select(curves, by) if selection is None else selection
+    chosen = add_labels(keep_algorithms(chosen, algorithms))
+    records = [METRICS[name] for name in curves.metrics(every=True)]
+    keys = ", ".join(f'"{key}"' for key in GROUP)
+    best = ", ".join(
+        f"{'max' if m.higher else 'min'}({m.column}) "
+        f"FILTER (WHERE selectable AND NOT isnan({m.column})) AS {m.column}"
+        for m in records
+    )
+    # A summary has few records of a run, and the best may not be among them.
+    where = "WHERE false" if curves.store is not None and curves.store.summarized else ""
+    highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {where} GROUP BY ALL")
+    spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
+    times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
+    seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
+    thinned = _thin_curves(curves, chosen, [m.column for m in records], points)
+    labeled = [add_labels(frame, chosen) for frame in (highest, seconds, thinned)]
+    return FigureData(tuple(drawn), tuple(by), chosen, *labeled)
+
+
+def _thin_curves(
+    curves: Curves, chosen: DataFrame, columns: list[str], points: int
+) -> DataFrame:
+    """Return the learning curves of selected runs: evenly spaced records and the selected ones."""
+    import pandas
+
+    keys = [*GROUP, "split", "config"]
+    picked = chosen.dropna(subset=["config", "step"]).astype({"config": int, "step": int})
+    own = picked[[*keys, "step", *columns]].assign(even=False)
+    if picked.empty:
+        return own
+    names = ", ".join(f'"{key}"' for key in keys)
+    query = f"""
+        SELECT * EXCLUDE (place, places) FROM (
+            SELECT {names}, step, {", ".join(columns)},
+                   row_number() OVER (PARTITION BY {names} ORDER BY step) AS place,
+                   count(*) OVER (PARTITION BY {names}) AS places
+            FROM curves WHERE run IN ({list_runs(picked)}))
+        WHERE place % greatest(1, places // {points}) = 0 OR place = places OR place = 1
+    """
+    even = curves.frame(query).merge(picked[keys].drop_duplicates(), on=keys).assign(even=True)
+    both = pandas.concat([even, own]).drop_duplicates([*keys, "step"])
+    return both.sort_values([*keys, "step"], ignore_index=True)
+
+
+def list_runs(chosen: DataFrame) -> str:
+    """Return SQL for the runs of a selection."""
+    return ", ".join(sql_text(run) for run in sorted(set(chosen["run"])))
 
 
 # numbers
 
 
-def comparable(frame: DataFrame) -> DataFrame:
-    """One-sample problems where there are any, and only methods that have all of them: means that can be compared."""
-    if frame["one_sample"].any():
-        frame = frame[frame["one_sample"]]
-    counts = frame.groupby("method")["problem"].nunique()
-    return frame[frame["method"].isin(counts[counts == frame["problem"].nunique()].index)]
+def keep_competing(selection: DataFrame) -> DataFrame:
+    """Return the rows of methods that are no reference baselines."""
+    return selection[~(selection["baseline"] | selection["supervised"])]
 
 
-def means(selection: DataFrame, metric: str, by: Sequence[str]) -> DataFrame:
-    """Means over splits of each problem, as shown, as ``value``."""
+def keep_comparable(selection: DataFrame) -> DataFrame:
+    """Return the one-sample problems, if any, of methods that have results on all of them."""
+    if selection["one_sample"].any():
+        selection = selection[selection["one_sample"]]
+    counts = selection.groupby("method")["problem"].nunique()
+    complete = counts[counts == selection["problem"].nunique()].index
+    return selection[selection["method"].isin(complete)]
+
+
+def average_problems(selection: DataFrame, metric: str, by: Sequence[str]) -> DataFrame:
+    """Return means over splits of each problem, as shown, as ``value``."""
+    groups = add_values(selection, metric).groupby(list(by), sort=False, dropna=True)
+    return groups["value"].mean().dropna().reset_index()
+
+
+def add_values(selection: DataFrame, metric: str) -> DataFrame:
+    """Return the selection with the metric, as shown, as ``value``."""
     record = METRICS[metric]
-    frame = selection.assign(value=record.factor * selection[record.column])
-    return frame.groupby(list(by), sort=False, dropna=True)["value"].mean().dropna().reset_index()
+    return selection.assign(value=record.factor * selection[record.column].astype(float))
 
 
-def with_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Means over problems of ``value`` (a row per split), and ``low`` and ``high``: 95% intervals over the splits.
+def add_intervals(frame: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Return means over problems of ``value`` with ``low`` and ``high``: 95% over the splits.
 
-    Student's, from the variance inside the problems; of no length, and said so, where a problem has a single split.
+    Student's interval, from the variance inside the problems. It has no length, and ``interval``
+    says so, if a problem has a single split.
     """
     from scipy.stats import t
 
     keys = list(by)
-    cells = (
-        frame.dropna(subset=["value"])
-        .groupby([*keys, "problem"], sort=False)["value"]
-        .agg(["mean", "var", "count"])
-    )
+    rows = frame.dropna(subset=["value"])
+    cells = rows.groupby([*keys, "problem"], sort=False)["value"].agg(["mean", "var", "count"])
     cells = cells.assign(part=cells["var"] / cells["count"]).reset_index()
     groups = cells.groupby(keys, sort=False)
     table = groups.agg(
         value=("mean", "mean"), problems=("problem", "nunique"), n=("count", "sum")
     ).reset_index()
     parts = groups["part"].apply(lambda values: values.sum(skipna=False)).to_numpy()
-    half = (
-        t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1))
-        * parts**0.5
-        / table["problems"]
-    )
+    quantile = t.ppf(0.975, (table["n"] - table["problems"]).clip(lower=1))
+    half = quantile * parts**0.5 / table["problems"]
     low, high = (table["value"] - half).round(4), (table["value"] + half).round(4)
-    words = [
-        f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split"
-        for a, b in zip(low, high, strict=True)
-    ]
-    return table.assign(
-        low=low.fillna(table["value"]), high=high.fillna(table["value"]), interval=words
-    )
+    texts = []
+    for a, b in zip(low, high, strict=True):
+        texts.append(f"{a:.4g} to {b:.4g}" if a == a else "not known: a single split")
+    value = table["value"]
+    return table.assign(low=low.fillna(value), high=high.fillna(value), interval=texts)
 
 
-def board_order(evidence: Evidence, metric: str, criterion: str) -> list[str]:
-    """Methods as the leaderboard lists them: by the mean over problems, the best first, ties as in the tables."""
-    selection = evidence.selection
-    frame = comparable(selection[selection["criterion"] == criterion])
-    values = means(frame, metric, ["method", "problem"]).groupby("method")["value"].mean().round(9)
-    listed = {
-        method.label: i
-        for i, method in enumerate(in_order(dict.fromkeys(read_all(Method, selection))))
-    }
-    return sorted(
-        values.index, key=lambda name: (-METRICS[metric].sign * values[name], listed[name])
-    )
+def add_errors(frame: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Return means of ``value`` with ``low`` and ``high``: one standard error (0 for one value)."""
+    table = frame.groupby(list(by))["value"].agg(["mean", "std", "count"]).reset_index()
+    error = (table["std"] / table["count"] ** 0.5).fillna(0)
+    return table.assign(error=error, low=table["mean"] - error, high=table["mean"] + error)
 
 
-def split_values(selection: DataFrame, metric: str) -> DataFrame:
-    """The rows of a selection with the metric, as shown, as ``value``."""
-    record = METRICS[metric]
-    return selection.assign(value=record.factor * selection[record.column].astype(float))
+def use_titles(frame: DataFrame) -> DataFrame:
+    """Return the frame with criteria by their titles."""
+    titles = {record.name: record.title for record in CRITERIA.values()}
+    return frame.assign(criterion=frame["criterion"].map(titles))
 
 
-def with_titles(frame: DataFrame) -> DataFrame:
-    """Criteria by the names a reader sees."""
-    return frame.assign(
-        criterion=frame["criterion"].map({c.name: c.title for c in CRITERIA.values()})
-    )
+# encodings and parts of charts
 
 
-# words and encodings
-
-
-def axis_title(metric: str) -> str:
-    """A test metric and its unit beside an axis."""
+def make_axis_title(metric: str) -> str:
+    """Return a test metric and its unit."""
     record = METRICS[metric]
     return record.inline + (", %" if record.percent else "")
 
 
-def tooltip(field: str) -> Any:
-    """A number in a tooltip."""
+def make_tooltip(field: str) -> Any:
+    """Return a number of a tooltip."""
     import altair as alt
 
     return alt.Tooltip(f"{field}:Q", format=".4~r")
 
 
-def tooltips(*fields: Any) -> list[Any]:
-    """What a tooltip lists; fields by their shorthand, or as they are (Altair is slow to make channels of texts)."""
+def make_tooltips(*fields: Any) -> list[Any]:
+    """Return a tooltip's list; Altair is slow to make channels of shorthands by itself."""
     import altair as alt
 
     return [alt.Tooltip(field) if isinstance(field, str) else field for field in fields]
 
 
-def color(present: Iterable[str], field: str, palette: Mapping[str, str] | None = None) -> Any:
-    """Colors of what is present, with a legend above; those of the criteria unless others are given."""
+def make_color(
+    present: Iterable[str], field: str, palette: Mapping[str, str] | None = None
+) -> Any:
+    """Return the colors of what is present, with a legend above (default: those of criteria)."""
     import altair as alt
 
     shown = set(present)
-    palette = {c.title: c.color for c in CRITERIA.values()} if palette is None else palette
+    if palette is None:
+        palette = {record.title: record.color for record in CRITERIA.values()}
     colors = {name: value for name, value in palette.items() if name in shown}
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
-    return alt.Color(
-        f"{field}:N", title=None, scale=scale, legend=alt.Legend(orient="top", symbolOpacity=1)
-    )
+    legend = alt.Legend(orient="top", symbolOpacity=1)
+    return alt.Color(f"{field}:N", title=None, scale=scale, legend=legend)
 
 
-def criterion_color(present: Iterable[str]) -> tuple[Any, Any]:
-    """Color and shape of criteria, which share one legend."""
+def make_criterion_color(present: Iterable[str]) -> tuple[Any, Any]:
+    """Return color and shape of criteria, which share one legend."""
     import altair as alt
 
-    colors = color(present, "criterion")
+    colors = make_color(present, "criterion")
     names = list(colors["scale"]["domain"])
     shapes = alt.Scale(domain=names, range=[SHAPES[i % len(SHAPES)] for i in range(len(names))])
     return colors, alt.Shape("criterion:N", title=None, scale=shapes, legend=colors["legend"])
 
 
-def dumbbell(
+def make_fade(field: str) -> tuple[Any, Any]:
+    """Return a selection by the legend, and the opacity that fades what is not selected."""
+    import altair as alt
+
+    pick = alt.selection_point(fields=[field], bind="legend")
+    return pick, alt.condition(pick, alt.value(1), alt.value(0.12))
+
+
+def draw_dumbbells(
     frame: DataFrame, x: Any, order: list[str], facet: Any, columns: int, count: str
 ) -> AnyChart:
-    """A dot and an interval per criterion, one line of them per method, in panels that have axes of their own."""
+    """Return a dot and an interval per criterion, one line per method, in panels with own axes."""
     import altair as alt
 
     y = alt.Y("method:N", sort=order, title=None, axis=alt.Axis(grid=True))
-    pick = alt.selection_point(fields=["criterion"], bind="legend")
-    colors, shapes = criterion_color(frame["criterion"])
-    fade = alt.condition(pick, alt.value(1), alt.value(0.12))
+    pick, fade = make_fade("criterion")
+    colors, shapes = make_criterion_color(frame["criterion"])
     side = alt.YOffset("criterion:N", sort=list(colors["scale"]["domain"]))
-    tips = tooltips("method:N", "criterion:N", tooltip("value"), "interval:N", count)
-    lines = (
-        alt.Chart()
-        .mark_rule(size=1.2)
-        .encode(
-            alt.X("low:Q", title=x["title"]), y, colors, side, x2=alt.X2("high:Q"), opacity=fade
-        )
-    )
+    tips = make_tooltips("method:N", "criterion:N", make_tooltip("value"), "interval:N", count)
+    lines = alt.Chart().mark_rule(size=1.2)
+    low, high = alt.X("low:Q", title=x["title"]), alt.X2("high:Q")
+    lines = lines.encode(low, y, colors, side, x2=high, opacity=fade)
     dots = alt.Chart().mark_point(filled=True, size=36, opacity=1)
     dots = dots.encode(x, y, colors, shapes, side, opacity=fade, tooltip=tips).add_params(pick)
-    layered = alt.layer(lines, dots, data=frame).properties(
-        width=230, height=alt.Step(7, **{"for": "offset"})
-    )
+    height = alt.Step(7, **{"for": "offset"})
+    layered = alt.layer(lines, dots, data=frame).properties(width=230, height=height)
     return layered.facet(facet, columns=columns).resolve_scale(x="independent")
 
 
-def theme(ink: str = "#1d2327", grid: str = "#8080802e") -> dict[str, Any]:
-    """Vega-Lite configuration of every figure; on the page ``ink`` is ``currentColor`` and follows light and dark."""
+def draw_lines(frame: DataFrame, x: Any, metric: str, series: str, colors: Any) -> LayerChart:
+    """Return a line per ``series`` of ``mean`` with bars from ``low`` to ``high``, for panels."""
+    import altair as alt
+
+    title = make_axis_title(metric)
+    pick, fade = make_fade(series)
+    mean, error = make_tooltip("mean"), make_tooltip("error")
+    tips = make_tooltips(f"{series}:N", f"{x['shorthand']}", mean, error, "count:Q")
+    y = alt.Y("mean:Q", title=title, scale=alt.Scale(zero=False))
+    line = alt.Chart().mark_line(point=True).encode(x, y, colors, opacity=fade, tooltip=tips)
+    low, high = alt.Y("low:Q", title=title), alt.Y2("high:Q")
+    bars = alt.Chart().mark_rule().encode(x, low, colors, y2=high, opacity=fade)
+    return alt.layer(line.add_params(pick), bars, data=frame).properties(width=230, height=170)
+
+
+def make_theme(ink: str = "#1d2327", grid: str = "#8080802e") -> dict[str, Any]:
+    """Return the Vega-Lite configuration of every figure.
+
+    On the page ``ink`` is ``currentColor``, which follows light and dark.
+    """
     font = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
     text = {
         "labelColor": ink,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from puarena.report.figures import base
 
-SHOWN = 8  # methods; more lines cannot be told apart
+MAX_PROFILES = 8  # more lines cannot be told apart
 COLORS = ("#0b8f74", "#d1602b", "#6f63d9", "#d98a00", "#c04a80", "#4a7fc0", "#7a8a1f", "#80808090")
 
 
@@ -13,70 +13,50 @@ class PerformanceProfile(base.Figure):
 
     name = "profile"
     title = "Performance profiles"
-    words = (
-        f"The share of all results (every split of every problem) above each value, for the first {SHOWN} methods of "
-        "the leaderboard that compete: a higher line is better; where lines cross neither method is better throughout. "
-        "The band is a 95% interval from drawing the splits of each problem again."
+    caption = (
+        "The share of all results (every split of every problem) above each value, for the first "
+        f"{MAX_PROFILES} methods of the leaderboard that compete: a higher line is better; if lines "
+        "cross neither method is better throughout. The band is a 95% interval from drawing the "
+        "splits of each problem again."
     )
     order = 45
+    min_methods = 2
 
-    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
-        """A line and a band per method."""
+    def draw(self, data: base.FigureData, metric: str, criterion: str) -> base.AnyChart:
+        """Draw a line and a band per method."""
         import altair as alt
-        import pandas
 
-        from puarena.report.statistics.aggregates import profiles
-        from puarena.report.statistics.scores import scores_of
+        from puarena.report.statistics.bootstrap import compute_profiles
+        from puarena.report.statistics.summary import collect_scores
 
-        selection = evidence.selection[evidence.selection["criterion"] == criterion]
-        chosen = base.comparable(selection[~(selection["baseline"] | selection["supervised"])])
-        splits = scores_of(chosen, metric, criterion).splits.dropna()
-        order = [
-            name for name in base.board_order(evidence, metric, criterion) if name in splits.columns
-        ][:SHOWN]
+        competing = base.keep_comparable(base.keep_competing(data.of(criterion)))
+        splits = collect_scores(competing, metric, criterion).splits.dropna()
+        order = [name for name in data.rank_methods(metric, criterion) if name in splits.columns]
+        order = order[:MAX_PROFILES]
         if len(order) < 2 or len(splits) < 2:
             raise base.TooFewError("needs two competing methods with results on two splits")
-        curves = profiles(splits[order])
-        rows = [
-            (
-                name,
-                at,
-                share,
-                *((curves.low[name][i], curves.high[name][i]) if curves.low else (share, share)),
-            )
-            for name in order
-            for i, (at, share) in enumerate(zip(curves.at, curves.share[name], strict=True))
-            if i % 2 == 0  # every other point is enough to see
-        ]
-        frame = pandas.DataFrame(rows, columns=["method", "at", "share", "low", "high"])
+        rows = compute_profiles(splits[order])
+        # Every other point is enough to see.
+        rows = rows[rows.groupby("algorithm").cumcount() % 2 == 0]
+        rows = rows.assign(
+            low=rows["low"].fillna(rows["share"]), high=rows["high"].fillna(rows["share"])
+        ).rename(columns={"algorithm": "method"})
         pick = alt.selection_point(fields=["method"], bind="legend")
-        x = alt.X("at:Q", title=base.axis_title(metric), scale=alt.Scale(zero=False, nice=False))
-        y = alt.Y(
-            "share:Q",
-            title="share of results above",
-            axis=alt.Axis(format="%"),
-            scale=alt.Scale(domain=[0, 1]),
-        )
-        scale = alt.Scale(domain=order, range=list(COLORS[: len(order)]))
-        colors = alt.Color(
-            "method:N",
-            title=None,
-            scale=scale,
-            legend=alt.Legend(orient="top", columns=4, symbolOpacity=1),
-        )
-        chart = alt.Chart(frame)
+        scale = alt.Scale(zero=False, nice=False)
+        x = alt.X("at:Q", title=base.make_axis_title(metric), scale=scale)
+        title, percent = "share of results above", alt.Axis(format="%")
+        y = alt.Y("share:Q", title=title, axis=percent, scale=alt.Scale(domain=[0, 1]))
+        palette = alt.Scale(domain=order, range=list(COLORS[: len(order)]))
+        legend = alt.Legend(orient="top", columns=4, symbolOpacity=1)
+        colors = alt.Color("method:N", title=None, scale=palette, legend=legend)
+        chart = alt.Chart(rows)
+        low, high = alt.Y("low:Q", title=title), alt.Y2("high:Q")
         fade = alt.condition(pick, alt.value(0.1), alt.value(0.0))
-        band = chart.mark_area(interpolate="step-after").encode(
-            x, alt.Y("low:Q", title=y["title"]), colors, y2=alt.Y2("high:Q"), opacity=fade
-        )
-        seen = alt.condition(pick, alt.value(1), alt.value(0.1))
-        line = chart.mark_line(interpolate="step-after").encode(
-            x,
-            y,
-            colors,
-            opacity=seen,
-            tooltip=base.tooltips(
-                "method:N", base.tooltip("at"), alt.Tooltip("share:Q", format=".0%")
-            ),
-        )
-        return alt.layer(band, line.add_params(pick)).properties(width=460, height=260)
+        band = chart.mark_area(interpolate="step-after")
+        band = band.encode(x, low, colors, y2=high, opacity=fade)
+        share = alt.Tooltip("share:Q", format=".0%")
+        tips = base.make_tooltips("method:N", base.make_tooltip("at"), share)
+        fade = alt.condition(pick, alt.value(1), alt.value(0.1))
+        line = chart.mark_line(interpolate="step-after")
+        line = line.encode(x, y, colors, opacity=fade, tooltip=tips).add_params(pick)
+        return alt.layer(band, line).properties(width=460, height=260)

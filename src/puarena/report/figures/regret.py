@@ -1,10 +1,10 @@
-"""What each criterion loses against the best checkpoint there was, and against an oracle's choice."""
+"""What each criterion loses against the best checkpoint, and against an oracle's choice."""
 
 from __future__ import annotations
 
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.figures import base
-from puarena.report.select import GROUP
+from puarena.report.sources import GROUP
 
 
 class Regret(base.Figure):
@@ -12,46 +12,42 @@ class Regret(base.Figure):
 
     name = "regret"
     title = "Selection regret"
-    words = (
-        "What choosing without labels costs: the test value of the best checkpoint of all, and of the one that the "
-        "true validation labels (OA) would choose, minus that of the chosen one. Zero is perfect choice; lines are "
-        "95% intervals over the splits. Methods stand in the order of the leaderboard."
+    caption = (
+        "What choosing without labels costs: the test value of the best checkpoint of all, and of "
+        "the one that the true validation labels (OA) would choose, minus that of the chosen one. "
+        "Zero is perfect choice; lines are 95% intervals over the splits. Methods are in the order "
+        "of the leaderboard."
     )
     order = 30
     per_criterion = False
 
-    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
-        """A mark per criterion on one line per method, in the order of the leaderboard."""
+    def draw(self, data: base.FigureData, metric: str, criterion: str) -> base.AnyChart:
+        """Draw a mark per criterion and method, in the order of the leaderboard."""
         import altair as alt
         import pandas
 
         record, keys = METRICS[metric], [*GROUP, "split"]
-        selection = base.comparable(evidence.selection).dropna(subset=[record.column])
-        best, parts = evidence.best, []
-        others = {"against the best checkpoint": ("", best)} if len(best) else {}
+        selection = base.keep_comparable(data.selection).dropna(subset=[record.column])
+        # The panels, the criterion that each is against, and the values of its choice.
+        others = {"against the best checkpoint": ("", data.best)} if len(data.best) else {}
         for oracle in CRITERIA.values():
             chosen = selection[selection["criterion"] == oracle.name]
             if oracle.oracle and len(chosen):
                 others[f"against {oracle.title}"] = oracle.name, chosen
-        for against, (name, other) in others.items():
-            joined = selection[selection["criterion"] != name].merge(
-                other[[*keys, record.column]], on=keys, suffixes=("", "_other")
-            )
-            lost = record.sign * (joined[f"{record.column}_other"] - joined[record.column])
-            parts.append(joined.assign(against=against, value=record.factor * lost))
-        if not parts:
+        if not others:
             raise base.TooFewError("needs all records, or an oracle such as OA among the criteria")
-        lost = pandas.concat(parts)
-        frame = base.with_titles(base.with_intervals(lost, ["against", "method", "criterion"]))
+        parts = []
+        for panel, (name, other) in others.items():
+            rest = selection[selection["criterion"] != name]
+            columns = [*keys, record.column]
+            joined = rest.merge(other[columns], on=keys, suffixes=("", "_other"))
+            lost = record.sign * (joined[f"{record.column}_other"] - joined[record.column])
+            parts.append(joined.assign(against=panel, value=record.factor * lost))
+        frame = base.add_intervals(pandas.concat(parts), ["against", "method", "criterion"])
         if frame.empty:
             raise base.TooFewError("needs at least one method for which something was selected")
-        order = base.board_order(evidence, metric, evidence.criteria[0])
+        order = data.rank_methods(metric, data.criteria[0])
         x = alt.X("value:Q", title=f"{record.inline} lost{', points' if record.percent else ''}")
-        return base.dumbbell(
-            frame,
-            x,
-            order,
-            alt.Facet("against:N", title=None, sort=list(others)),
-            len(others),
-            "n:Q",
-        )
+        facet = alt.Facet("against:N", title=None, sort=list(others))
+        rows = base.use_titles(frame)
+        return base.draw_dumbbells(rows, x, order, facet, len(others), "n:Q")

@@ -1,4 +1,4 @@
-"""Who beats whom: every two methods by the problems that one, the other or neither wins."""
+"""How often each method beats each other: problems won, tied and lost."""
 
 from __future__ import annotations
 
@@ -7,54 +7,40 @@ from puarena.report.figures import base
 
 
 class Wins(base.Figure):
-    """A square per pair; it does not change with who else is in the table."""
+    """A square per pair; it does not change with the other methods of the table."""
 
     name = "wins"
     title = "Who beats whom"
-    words = (
-        "Each square is the method of the row against the method of the column: the number of problems on which the "
-        "row has the better mean. Green: the row wins more; amber: the column does; pale: even. Point at a square for "
-        "ties, losses and the mean difference. A pair is the same whoever else is in the table."
+    caption = (
+        "Each square is the method of the row against the method of the column: the number of "
+        "problems on which the row has the better mean. Green: the row wins more; amber: the column "
+        "does; pale: even. Point at a square for ties, losses and the mean difference. A pair does "
+        "not depend on the other methods of the table."
     )
     order = 25
+    min_methods = 2
 
-    def draw(self, evidence: base.Evidence, metric: str, criterion: str) -> base.AnyChart:
-        """A matrix in the order of the leaderboard."""
+    def draw(self, data: base.FigureData, metric: str, criterion: str) -> base.AnyChart:
+        """Draw a matrix in the order of the leaderboard."""
         import altair as alt
         import pandas
 
-        from puarena.report.statistics import scores_of
-        from puarena.report.statistics.pairs import tallies
+        from puarena.report.statistics.ranking import count_wins
+        from puarena.report.statistics.summary import collect_scores
 
-        selection = evidence.selection[evidence.selection["criterion"] == criterion]
-        apart = selection["baseline"] | selection["supervised"]
-        order = [
-            name
-            for name in base.board_order(evidence, metric, criterion)
-            if name in set(selection[~apart]["method"])
-        ]
+        competing = base.keep_competing(data.of(criterion))
+        names = set(competing["method"])
+        order = [name for name in data.rank_methods(metric, criterion) if name in names]
         if len(order) < 2:
             raise base.TooFewError("needs two competing methods with results on the same problems")
-        chosen = base.comparable(selection[~apart])
+        scores = collect_scores(base.keep_comparable(competing), metric, criterion)
         rows = []
-        splits = scores_of(chosen, metric, criterion).splits[order]
-        for i, j, gaps, (won, tied, lost) in tallies(splits, METRICS[metric].higher):
+        for i, j, gaps, tally in count_wins(scores.splits[order], METRICS[metric].higher):
+            won, tied, lost = tally
             gap = float(gaps.mean())
             rows.append((order[i], order[j], won, tied, lost, round(gap, 2)))
             rows.append((order[j], order[i], lost, tied, won, round(-gap, 2)))
-        frame = pandas.DataFrame(rows, columns=list("abwtld"))
-        axis = alt.Axis(labelAngle=-90, orient="top", domain=False, ticks=False)
-        x = alt.X("b:N", sort=None, scale=alt.Scale(domain=order), title=None, axis=axis)
-        y = alt.Y(
-            "a:N",
-            sort=None,
-            scale=alt.Scale(domain=order),
-            title=None,
-            axis=alt.Axis(domain=False, ticks=False),
-        )
-        scale = alt.Scale(domain=[0, 0.5, 1], range=[base.AMBER, "#80808022", base.GREEN])
-        share = alt.Color("share:Q", scale=scale, legend=None)
-        words = {
+        titles = {
             "a": "method",
             "b": "against",
             "w": "won",
@@ -62,10 +48,17 @@ class Wins(base.Figure):
             "l": "lost",
             "d": "mean difference",
         }
-        tips = [
-            alt.Tooltip(f"{key}:{'N' if key in 'ab' else 'Q'}", title=title)
-            for key, title in words.items()
-        ]
+        frame = pandas.DataFrame(rows, columns=list(titles))
+        domain = alt.Scale(domain=order)
+        top = alt.Axis(labelAngle=-90, orient="top", domain=False, ticks=False)
+        left = alt.Axis(domain=False, ticks=False)
+        x = alt.X("b:N", sort=None, scale=domain, title=None, axis=top)
+        y = alt.Y("a:N", sort=None, scale=domain, title=None, axis=left)
+        scale = alt.Scale(domain=[0, 0.5, 1], range=[base.AMBER, "#80808022", base.GREEN])
+        share = alt.Color("share:Q", scale=scale, legend=None)
+        tips = []
+        for key, title in titles.items():
+            tips.append(alt.Tooltip(f"{key}:{'N' if key in 'ab' else 'Q'}", title=title))
         chart = alt.Chart(frame).transform_calculate(
             share="(datum.w + datum.t / 2) / (datum.w + datum.t + datum.l)"
         )

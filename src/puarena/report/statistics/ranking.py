@@ -1,112 +1,264 @@
-"""Ranks of algorithms over blocks, and the tests of many algorithms at once.
+"""Ranks of algorithms over blocks, tests of many algorithms at once, and comparisons of pairs.
 
-Every function takes scores as a frame, one line per block (a problem, or a problem and a split) and one column per
-algorithm; ``higher`` says whether more is better. Where results are too few for a number there is none, and ``note``
-says so. The tests are those of Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006.
+Scores have one line per block (a problem, or a problem and a split) and one column per algorithm;
+``higher`` states whether more is better. Results are tidy frames, see ``bootstrap``. The tests are
+those of Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
-from puarena.report.statistics.draws import DIGITS
-from puarena.report.statistics.results import ALPHA, DRAWS, Friedman, Interval, Intervals, Nemenyi
+from puarena.report.statistics.bootstrap import (
+    ALPHA,
+    BOOTSTRAP_DRAWS,
+    MIN_GAPS,
+    TIE_DIGITS,
+    average_splits,
+    compute_win_chances,
+    make_rows,
+    percentile_interval,
+    sort_rows,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LEAST_ALGORITHMS = 3  # for tests of many algorithms at once
-LEAST_BLOCKS = 5  # for these tests, and to draw blocks again
+MIN_ALGORITHMS = 3  # for tests of many algorithms at once
+MIN_BLOCKS = 5  # for these tests, and to draw blocks
 
 
-def ranks(scores: DataFrame, higher: bool = True) -> DataFrame:
-    """The rank of every algorithm in every block: 1 is the best, ties (to nine digits) share the mean."""
-    return scores.round(DIGITS).rank(axis=1, ascending=not higher, method="average")
+# ranks
 
 
-def mean_ranks(scores: DataFrame, seed: int = 0, higher: bool = True) -> Intervals:
-    """Mean ranks, best first, with percentile intervals from drawing the blocks again (always the same draws)."""
+def compute_ranks(values: Any, higher: bool = True) -> Any:
+    """Return ranks along the last axis: 1 is the best, equal values (to nine digits) share a rank."""
+    import numpy as np
+    from scipy.stats import rankdata
+
+    rounded = np.round(np.asarray(values, float), TIE_DIGITS)
+    rounded = -rounded if higher else rounded
+    order = np.argsort(rounded, axis=-1)
+    places = np.broadcast_to(np.arange(1.0, rounded.shape[-1] + 1), rounded.shape)
+    ranks = np.empty(rounded.shape)
+    np.put_along_axis(ranks, order, places, axis=-1)
+    # Few draws have ties, and averaging their ranks takes ten times as long as sorting.
+    tied = (np.diff(np.take_along_axis(rounded, order, -1)) == 0).any(-1)
+    if tied.any():
+        ranks[tied] = rankdata(rounded[tied], axis=-1)
+    return ranks
+
+
+def rank_blocks(scores: DataFrame, higher: bool = True) -> DataFrame:
+    """Return the rank of every algorithm in every block."""
+    return scores.round(TIE_DIGITS).rank(axis=1, ascending=not higher, method="average")
+
+
+def average_ranks(scores: DataFrame, seed: int = 0, higher: bool = True) -> DataFrame:
+    """Return mean ranks, the best first, with intervals from drawing the blocks."""
     import numpy as np
 
     n, k = scores.shape
     if not n or not k:
-        return Intervals((), n, note="There is no block in which every algorithm has a result.")
-    table = ranks(scores, higher)
-    low = high = np.full(k, math.nan)
-    note = ""
-    if n >= LEAST_BLOCKS:
-        weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=DRAWS) / n
-        low, high = np.quantile(weights @ table.to_numpy(), [ALPHA / 2, 1 - ALPHA / 2], axis=0)
-    else:
-        note = f"No intervals of mean ranks: they need {LEAST_BLOCKS} blocks, and there are {n}."
+        note = "There is no block in which every algorithm has a result."
+        return make_rows("mean-rank", n, note=note)
+    table = rank_blocks(scores, higher)
+    low = high = math.nan
+    note = f"No intervals of mean ranks: they need {MIN_BLOCKS} blocks, and there are {n}."
+    if n >= MIN_BLOCKS:
+        random = np.random.default_rng(seed)
+        weights = random.multinomial(n, np.full(n, 1 / n), size=BOOTSTRAP_DRAWS) / n
+        low, high = percentile_interval(weights @ table.to_numpy())
+        note = ""
     means = table.mean().to_numpy()
-    numbers = zip(table.columns, means, low, high, strict=True)
-    items = [
-        Interval(str(name), float(mean), float(a), float(b), n) for name, mean, a, b in numbers
-    ]
-    return Intervals(
-        tuple(sorted(items, key=lambda item: (item.value, item.algorithm))), n, note=note
-    )
+    return sort_rows(make_rows("mean-rank", n, table.columns, means, low, high, note=note))
 
 
-def friedman(scores: DataFrame, higher: bool = True) -> Friedman:
-    """Friedman's test, with the correction for ties, and its F form after Iman and Davenport."""
+# tests of many algorithms
+
+
+def run_friedman_test(scores: DataFrame, higher: bool = True) -> DataFrame:
+    """Return Friedman's test, corrected for ties, and its F form after Iman and Davenport."""
+    import pandas
     from scipy import stats
 
     n, k = scores.shape
-    note = _too_few("Friedman's test", n, k)
+    note = _explain_too_few("Friedman's test", n, k)
     if note:
-        return Friedman(k, n, note=note)
-    table = ranks(scores, higher).to_numpy()
-    means = table.mean(0)
-    plain = 12 * n / (k * (k + 1)) * float(((means - (k + 1) / 2) ** 2).sum())
-    spread = float(((table - (k + 1) / 2) ** 2).sum()) / (
-        n * k * (k * k - 1) / 12
-    )  # 1 without ties
+        return make_rows("friedman-chi2", n, note=note)
+    table = rank_blocks(scores, higher).to_numpy()
+    middle = (k + 1) / 2
+    plain = 12 * n / (k * (k + 1)) * float(((table.mean(0) - middle) ** 2).sum())
+    spread = float(((table - middle) ** 2).sum()) / (n * k * (k * k - 1) / 12)  # 1 without ties
     if not spread:
-        return Friedman(
-            k, n, note=f"Friedman's test has no answer: all algorithms are tied in all {n} blocks."
-        )
+        note = f"No number for Friedman's test: all algorithms are tied in all {n} blocks."
+        return make_rows("friedman-chi2", n, note=note)
     chi2 = plain / spread
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-9 else math.inf
-    p, f_p = stats.chi2.sf(chi2, k - 1), stats.f.sf(f, k - 1, (k - 1) * (n - 1))
-    return Friedman(k, n, chi2, float(p), f, float(f_p), plain)
+    values = {
+        "friedman-chi2": chi2,
+        "friedman-p": float(stats.chi2.sf(chi2, k - 1)),
+        "friedman-f": f,
+        "friedman-f-p": float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))),
+        "friedman-chi2-without-ties": plain,  # the textbook formula
+    }
+    return pandas.concat(
+        [make_rows(name, n, value=value) for name, value in values.items()], ignore_index=True
+    )
 
 
-def nemenyi(scores: DataFrame, alpha: float = ALPHA, higher: bool = True) -> Nemenyi:
-    """The critical difference of mean ranks, and which algorithms it cannot tell apart."""
+def compute_critical_difference(
+    scores: DataFrame, alpha: float = ALPHA, higher: bool = True
+) -> DataFrame:
+    """Return Nemenyi's critical difference of mean ranks: ranks closer than that do not differ."""
     n, k = scores.shape
-    note = _too_few("the Nemenyi test", n, k)
+    note = _explain_too_few("the Nemenyi test", n, k)
     if note:
-        return Nemenyi(k, n, alpha, note=note)
-    q = _studentized(k, alpha)
-    distance = q * math.sqrt(k * (k + 1) / (6 * n))
-    means = ranks(scores, higher).mean().sort_values(kind="stable")
+        return make_rows("critical-difference", n, note=note)
+    value = _studentized_quantile(k, alpha) * math.sqrt(k * (k + 1) / (6 * n))
+    return make_rows("critical-difference", n, value=value)
+
+
+def group_ranks(scores: DataFrame, distance: float, higher: bool = True) -> list[tuple[str, ...]]:
+    """Return the largest sets of algorithms with mean ranks closer than the critical difference."""
+    means = rank_blocks(scores, higher).mean().sort_values(kind="stable")
     groups: list[tuple[str, ...]] = []
     end = 0
-    for start in range(k):
-        stop = max(i for i in range(start, k) if means.iloc[i] - means.iloc[start] < distance) + 1
+    for start in range(len(means)):
+        close = means.iloc[start:] - means.iloc[start] < distance
+        stop = start + int(close.to_numpy().nonzero()[0][-1]) + 1
         if stop > end and stop - start > 1:
             groups.append(tuple(map(str, means.index[start:stop])))
         end = max(end, stop)
-    return Nemenyi(k, n, alpha, q, distance, tuple(groups))
+    return groups
 
 
-@lru_cache(maxsize=64)  # the page asks for the same one with every chart
-def _studentized(k: int, alpha: float) -> float:
-    """The quantile of the studentized range for ``k`` algorithms, over the root of two."""
+@lru_cache(maxsize=64)  # the page computes it for every metric and criterion, and it is slow
+def _studentized_quantile(k: int, alpha: float) -> float:
+    """Return the quantile of the studentized range of ``k`` algorithms over the root of two."""
     from scipy.stats import studentized_range
 
     return float(studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
 
 
-def _too_few(what: str, n: int, k: int) -> str:
-    """A sentence if a test of many algorithms makes no sense; else nothing."""
-    if k < LEAST_ALGORITHMS:
-        return f"No number for {what}: it needs {LEAST_ALGORITHMS} algorithms, and there are {k}."
-    if n < LEAST_BLOCKS:
-        return f"No number for {what}: it needs {LEAST_BLOCKS} blocks, and there are {n}."
+def _explain_too_few(test: str, n: int, k: int) -> str:
+    """Return a sentence if there are too few algorithms or blocks for a test, otherwise nothing."""
+    if k < MIN_ALGORITHMS:
+        return f"No number for {test}: it needs {MIN_ALGORITHMS} algorithms, and there are {k}."
+    if n < MIN_BLOCKS:
+        return f"No number for {test}: it needs {MIN_BLOCKS} blocks, and there are {n}."
     return ""
+
+
+# pairs of algorithms
+
+
+def run_pair_tests(scores: DataFrame, reference: str | None = None) -> DataFrame:
+    """Return Wilcoxon's signed-rank tests of pairs of algorithms, with Holm's correction.
+
+    All pairs, or only those with ``reference``, which is then ``other``. Four rows per pair: the
+    mean difference of the scores as shown, the statistic, and p without and with the correction.
+    """
+    import pandas
+
+    n, k = scores.shape
+    if k < 2 or n < MIN_GAPS:
+        few, least, count = ("algorithms", 2, k) if k < 2 else ("blocks", MIN_GAPS, n)
+        note = (
+            f"No number for Wilcoxon's signed-rank test: it needs {least} {few}, "
+            f"and there are {count}."
+        )
+        return make_rows("wilcoxon-p", n, note=note)
+    tests = []
+    for pair in combinations(scores.columns, 2):
+        if reference not in (None, *pair):
+            continue
+        a, b = reversed(pair) if pair[0] == reference else pair
+        gaps = (scores[a] - scores[b]).to_numpy().round(TIE_DIGITS)
+        tests.append((str(a), str(b), float(gaps.mean()), *run_signed_rank_test(gaps)))
+    firsts, others, means, statistics, p = (list(part) for part in zip(*tests, strict=True))
+    values = {
+        "wilcoxon-difference": means,
+        "wilcoxon-statistic": statistics,
+        "wilcoxon-p": p,
+        "wilcoxon-p-holm": correct_holm(p),
+    }
+    return pandas.concat(
+        [make_rows(name, n, firsts, value, other=others) for name, value in values.items()],
+        ignore_index=True,
+    )
+
+
+def run_signed_rank_test(gaps: Any) -> tuple[float, float]:
+    """Return the two-sided statistic and its p-value; differences of zero count half per side."""
+    from scipy import stats
+
+    if not gaps.any():
+        return len(gaps) * (len(gaps) + 1) / 4, 1.0
+    test = stats.wilcoxon(gaps, zero_method="zsplit")
+    return float(test.statistic), float(test.pvalue)
+
+
+def correct_holm(p: Sequence[float]) -> list[float]:
+    """Return p-values after Holm's step-down correction, in the given order."""
+    adjusted, largest = [0.0] * len(p), 0.0
+    for place, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        largest = max(largest, min(1.0, (len(p) - place) * p[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def count_wins(
+    splits: DataFrame, higher: bool = True
+) -> Iterator[tuple[int, int, Any, tuple[int, int, int]]]:
+    """Yield, for every two columns, their gaps on common problems, and wins, ties and losses."""
+    import numpy as np
+
+    means = average_splits(splits).to_numpy()
+    for i, j in combinations(range(means.shape[1]), 2):
+        gaps = (means[:, i] - means[:, j]).round(TIE_DIGITS)
+        gaps = gaps[~np.isnan(gaps)]
+        if len(gaps):
+            above, below = int((gaps > 0).sum()), int((gaps < 0).sum())
+            won, lost = (above, below) if higher else (below, above)
+            yield i, j, gaps, (won, len(gaps) - above - below, lost)
+
+
+def compare_pairs(
+    splits: DataFrame, reference: str | None = None, higher: bool = True
+) -> DataFrame:
+    """Return every pair on the problems that both have: independent of the other algorithms.
+
+    Six rows per pair: wins, ties and losses over problems, the mean difference, Wilcoxon's p
+    without a correction, and the chance that a split of the first is better than one of the other.
+    In pairs with ``reference`` it is the other.
+    """
+    import numpy as np
+    import pandas
+
+    if reference in splits.columns:
+        splits = splits[[name for name in splits.columns if name != reference] + [reference]]
+    sign = 1 if higher else -1
+    values = []
+    for _, part in splits.groupby(level=0, sort=False):
+        values.append([column[~np.isnan(column)] for column in sign * part.to_numpy().T])
+    names = [str(name) for name in splits.columns]
+    lines: list[tuple[Any, ...]] = []
+    for i, j, gaps, (won, tied, lost) in count_wins(splits, higher):
+        both = [part for part in values if len(part[i]) and len(part[j])]
+        chances = compute_win_chances([part[i] for part in both], [part[j] for part in both])
+        p = run_signed_rank_test(gaps)[1] if len(gaps) >= MIN_GAPS else math.nan
+        chance = sum(chances) / len(chances)
+        lines.append((names[i], names[j], len(gaps), won, tied, lost, gaps.mean(), p, chance))
+    statistics = ["wins", "ties", "losses", "pair-difference", "pair-p", "win-chance"]
+    frame = pandas.DataFrame(lines, columns=["algorithm", "other", "n", *statistics])
+    parts = [
+        make_rows(name, frame["n"], frame["algorithm"], frame[name], other=frame["other"])
+        for name in statistics
+    ]
+    return pandas.concat(parts, ignore_index=True)
