@@ -23,7 +23,7 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA
 from puarena.report import select
 from puarena.report.among_published import differences
-from puarena.report.compare import published_criterion
+from puarena.report.compare import find_published_criterion
 from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, read_all
 from puarena.report.sources import Source
@@ -67,7 +67,7 @@ def chosen(source: Source, criterion: str) -> DataFrame:
     """What a criterion of the tables chose for every method, in percent, whichever form the profile gives it."""
     rows = select(source)
     pairs = zip(rows["profile"], rows["criterion"], strict=True)
-    rows = rows[[published_criterion(profile, name) == criterion for profile, name in pairs]]
+    rows = rows[[find_published_criterion(profile, name) == criterion for profile, name in pairs]]
     return rows.assign(accuracy=100 * rows["test_accuracy"])
 
 

@@ -19,8 +19,7 @@ from pandas import DataFrame
 from scipy.stats import f_oneway, t
 
 from puarena.report import aggregate, select
-from puarena.report.agreement import TABULATED, agreement, agrees
-from puarena.report.compare import compare, read_published
+from puarena.report.compare import PAPER_METRICS, compare, count_agreement, read_published
 
 PROFILES = {
     "released": "pa-released",
@@ -154,8 +153,8 @@ def agreements() -> None:
     """How many cells agree, and how the rankings correlate."""
     for profile in PROFILES:
         comparisons = compare(source(profile))
-        print(f"{profile}: {agreement(comparisons).words}")
-        lines = [line for item in comparisons if item.metric in TABULATED for line in item.lines]
+        print(f"{profile}: {count_agreement(comparisons).verdict}")
+        lines = [x for item in comparisons if item.metric in PAPER_METRICS for x in item.cells]
         far = sum(
             abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines
         )
@@ -165,10 +164,10 @@ def agreements() -> None:
         )
         for item in comparisons:
             if item.metric == "accuracy":
-                near = sum(map(agrees, item.lines))
-                what = f"{item.dataset}, accuracy by {item.published_criterion}"
+                near = sum(cell.agrees for cell in item.cells)
+                what = f"{item.problem.dataset}, accuracy by {item.published_criterion}"
                 print(
-                    f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.lines)}), {near} agree"
+                    f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.cells)}), {near} agree"
                 )
 
 

@@ -19,7 +19,7 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report import aggregate, select, table, to_csv, to_latex, to_markdown, write_page
 from puarena.report.compare import compare
 from puarena.report.export import export
-from puarena.report.statistics import statistics
+from puarena.report.statistics import summarize
 from puarena.results import COLUMNS, Folder
 
 PROBLEMS = [(name, case) for name in ("letter", "usps", "cifar10", "imagenette") for case in (1, 2)]
@@ -93,7 +93,7 @@ def main() -> None:
             "all tables": lambda: tables(folder),
             "the page": lambda: write_page(folder, page),
             "selection by all criteria": lambda: aggregate(select(folder)),
-            "statistics": lambda: statistics(folder),
+            "statistics": lambda: summarize(folder),
             "comparison": lambda: compare(folder),
             "export": lambda: export(folder, Path(temp) / "summary.parquet"),
         }

@@ -193,7 +193,7 @@ def draw(frame: pd.DataFrame, file: Path) -> None:
     """One strip for each thing that is held."""
     import altair as alt
 
-    from puarena.report.drawing import save
+    from puarena.report.figures import save_chart
     from puarena.report.figures.base import VIOLET
 
     thin = frame.iloc[:: max(1, len(frame) // 400)]
@@ -207,7 +207,7 @@ def draw(frame: pd.DataFrame, file: Path) -> None:
         )
         line = alt.Chart(thin, title=title).mark_line(color=VIOLET, strokeWidth=1).encode(x, y)
         strips.append(line.properties(width=640, height=80))
-    save(alt.vconcat(*strips), file)
+    save_chart(alt.vconcat(*strips), file)
 
 
 def main() -> None:

@@ -7,14 +7,16 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.evidence import with_words
-from puarena.report.select import select
+from puarena.report.render import Grid, arrange_algorithms
+from puarena.report.select import add_labels, select
 from puarena.report.sources import Curves, opened
-from puarena.report.statistics import standings, verdict
-from puarena.report.statistics.results import Standings
-from puarena.report.statistics.scores import scores_of
-from puarena.report.statistics.text import place, places
-from puarena.report.table import Column, Row, Table, table
+from puarena.report.statistics import (
+    Standings,
+    collect_scores,
+    compute_standings,
+    describe_winner,
+)
+from puarena.report.tables import ResultColumn, ResultRow, ResultTable, table
 from puarena.results import Summary
 from puarena.results.published import COMMUNITY, PREFIX, listed, read_card
 
@@ -49,7 +51,7 @@ class Published:
         return {CRITERIA[name].replaces or name: name for name in self.curves.criteria()}
 
     @cached_property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[ResultTable]:
         """Its tables, one per problem."""
         return table(self.curves)
 
@@ -57,31 +59,30 @@ class Published:
     def standings(self, metric: str = "accuracy", criterion: str = "pa") -> Standings:
         """Who won, by the mean over problems, and how sure that is."""
         by = self.criteria[criterion]
-        given = scores_of(with_words(select(self.curves, by)), metric, by)
-        return standings(given.splits, given.datasets, METRICS[metric].higher)
+        scores = collect_scores(add_labels(select(self.curves, by)), metric, by)
+        return compute_standings(scores.splits, scores.datasets, METRICS[metric].higher)
 
     def verdict(self, metric: str = "accuracy", criterion: str = "pa") -> str:
         """Who won, in a sentence, and how far that goes."""
         found = self.standings(metric, criterion)
-        return " ".join(dict.fromkeys([verdict(found, metric), found.note]))
+        return " ".join(dict.fromkeys([describe_winner(found, metric), found.note]))
 
     def place_of(self, name: str) -> str:
         """The place of a method by its mean accuracy, models chosen by PA."""
-        items = self.standings().items
-        for item in items:
-            if item.algorithm == name:
-                interval = places(item.rank_low, item.rank_high)
-                return f"{place(item.rank, [each.rank for each in items])} (95%: {interval}) of {len(items)}"
+        grid = arrange_standings(self.standings())
+        for algorithm, place, interval, *_ in grid.rows:
+            if algorithm == name:
+                return f"{place} (95%: {interval}) of {len(grid.rows)}"
         return ""
 
-    def rows_of(self, base: str) -> list[tuple[Table, Row, tuple[str, ...]]]:
-        """The rows of a method and its forms: on which problem, which, and the numbers of ``SHOWN``."""
-        columns = [Column(metric, self.criteria[criterion]) for metric, criterion in SHOWN]
+    def rows_of(self, base: str) -> list[tuple[ResultTable, ResultRow, tuple[str, ...]]]:
+        """The rows of a method and its forms: the table, the row, and the numbers of ``SHOWN``."""
+        columns = [ResultColumn(metric, self.criteria[criterion]) for metric, criterion in SHOWN]
         return [
             (part, row, tuple(row.cells[part.columns.index(column)].text() for column in columns))
             for part in self.tables
             for row in part.rows
-            if row.base == base
+            if row.method.base == base
         ]
 
 
@@ -97,29 +98,23 @@ def published() -> tuple[Published, ...]:
     return tuple(sorted(found, key=lambda each: (each.card["profile"] != "definition", each.name)))
 
 
-def problem_words(part: Table) -> str:
-    """A problem in the words of a table's first column."""
-    prior = "" if part.prior == 0.5 else f", π = {part.prior:g}"
-    bias = "" if part.labeling == "scar" else f", {part.labeling}"
-    return f"{part.dataset} {part.case}, {part.short}, {100 * part.rate:g}%{prior}{bias}"
+def problem_words(part: ResultTable) -> str:
+    """Return a problem for the first column of a table."""
+    problem = part.problem
+    prior = "" if problem.prior == 0.5 else f", π = {problem.prior:g}"
+    bias = "" if problem.labeling == "scar" else f", {problem.labeling}"
+    where = f"{problem.dataset} {problem.case}, {problem.short}"
+    return f"{where}, {100 * problem.rate:g}%{prior}{bias}"
+
+
+def arrange_standings(found: Standings, metric: str = "accuracy") -> Grid:
+    """Return a row per method: place and interval, mean, distance from the best and interval."""
+    names = ("place", "mean", "difference-from-best")
+    return arrange_algorithms(found.to_rows(), METRICS[metric], names)
 
 
 def standings_table(found: Standings, metric: str = "accuracy", first: int | None = None) -> str:
-    """Places as Markdown: method, place with its interval, mean, distance from the best."""
-    digits = METRICS[metric].decimals
-    ranks = [item.rank for item in found.items]
-    lines = [
-        "| method | place | 95% | mean | from the best | 95% |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for at, item in enumerate(found.items[:first]):
-        gap = (
-            f"{item.difference:+.{digits}f} | {item.low:.{digits}f} to {item.high:.{digits}f}"
-            if at
-            else " | "
-        )
-        interval = places(item.rank_low, item.rank_high)
-        lines.append(
-            f"| `{item.algorithm}` | {place(item.rank, ranks)} | {interval} | {item.mean:.{digits}f} | {gap} |"
-        )
-    return "\n".join(lines)
+    """Return places as Markdown."""
+    grid = arrange_standings(found, metric)
+    rows = [[f"`{name}`", *texts] for name, *texts in grid.rows[:first]]
+    return Grid(["method", *grid.heads[1:]], rows).to_markdown()

@@ -24,7 +24,7 @@ from puarena.datasets import Dataset
 from puarena.experiments import bias_toy
 from puarena.metrics import CRITERIA, Counts
 from puarena.pu import Problem, draw_pu_data, labeling
-from puarena.report.figures.base import AMBER, GRAY, GREEN, VIOLET, theme
+from puarena.report.figures.base import AMBER, GRAY, GREEN, VIOLET, make_theme
 
 IMAGES = Path(__file__).parents[1] / "images"
 STYLE = "<style>svg{color:#1d2327}@media(prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
@@ -249,7 +249,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
 @lru_cache(maxsize=len(PICTURES))
 def svg(name: str) -> str:
     """A picture as SVG, its ink the color of the text around it."""
-    config = theme("currentColor") | {"padding": 4, "aria": False}
+    config = make_theme("currentColor") | {"padding": 4, "aria": False}
     config["title"] |= {"fontSize": 12, "subtitleFontSize": 11, "anchor": "start"}
     text = vl_convert.vegalite_to_svg(PICTURES[name]().to_dict() | {"config": config})
     return re.sub(r"(\d+\.\d{2})\d+", r"\1", text)

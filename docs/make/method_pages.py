@@ -216,10 +216,10 @@ def _measured(entry: MethodInfo) -> str:
             f"| --- | --- |{' ---: |' * len(heads)}",
         ]
         lines += [
-            f"| {problem_words(part)} | `{row.algorithm}` | {' | '.join(cells)} |"
+            f"| {problem_words(part)} | `{row.method.algorithm}` | {' | '.join(cells)} |"
             for part, row, cells in rows
         ]
-        names = dict.fromkeys(row.algorithm for _, row, _ in rows if not row.baseline)
+        names = dict.fromkeys(row.method.algorithm for _, row, _ in rows if not row.method.baseline)
         ranks = "; ".join(
             f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name)
         )

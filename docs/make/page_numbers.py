@@ -2,9 +2,9 @@
 
     python docs/make/page_numbers.py
 
-writes them anew. Between ``<!-- numbers: NAME -->`` and ``<!-- end -->`` of a page stands what a function below makes
-of ``results/``. A test holds the two together: where it fails, results have changed, and the text around the numbers
-wants to be read again.
+writes them anew. A function below makes the text between ``<!-- numbers: NAME -->`` and
+``<!-- end -->`` of a page from ``results/``. A test compares the two: if it fails, results have
+changed, and the text around the numbers must be read again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas
 from evidence import Published, published, standings_table
 
 from puarena import catalog, datasets
 from puarena.cli import listing
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.table import shown
+from puarena.report.tables import format_number
 
 DOCS = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -43,30 +44,28 @@ def standings() -> str:
 def best() -> str:
     """The best methods with a known prior, without one, and the reference baselines, as a list."""
     found = _suite()
-    items = found.standings().items
-    free = [item for item in items if not catalog.get(item.algorithm).needs_prior]
-    baselines = {
-        name: [
-            row.cells[0].mean for part in found.tables for row in part.rows if row.algorithm == name
-        ]
-        for name in ("pn-oracle", "pn-naive")
-    }
+    means = found.standings().table["mean"]
+    free = means[[not catalog.get(name).needs_prior for name in means.index]]
+    rows = [row for part in found.tables for row in part.rows]
+    baselines = {}
+    for name in ("pn-oracle", "pn-naive"):
+        values = [row.cells[0].mean for row in rows if row.method.algorithm == name]
+        baselines[name] = format_number(sum(values) / len(values))
     assert all(
         part.columns[0].metric == "accuracy" and part.columns[0].criterion == "pa"
         for part in found.tables
     )
     lines = [
-        f"**The prior is known:** {_listed(items[:5])}.",
+        f"**The prior is known:** {_listed(means[:5])}.",
         f"**The prior is not known:** {_listed(free[:3])} need none.",
-        f"**For comparison:** trained with all true labels (`pn-oracle`) "
-        f"{shown(sum(baselines['pn-oracle']) / len(baselines['pn-oracle']))}, unlabeled taken for negative (`pn-naive`) "
-        f"{shown(sum(baselines['pn-naive']) / len(baselines['pn-naive']))}.",
+        f"**For comparison:** trained with all true labels (`pn-oracle`) {baselines['pn-oracle']}, "
+        f"unlabeled taken for negative (`pn-naive`) {baselines['pn-naive']}.",
     ]
     return "\n".join(part for line in lines for part in _wrapped(f"- {line}", indent="  "))
 
 
-def _listed(items: tuple | list) -> str:
-    return ", ".join(f"`{item.algorithm}` {shown(item.mean)}" for item in items)
+def _listed(means: pandas.Series) -> str:
+    return ", ".join(f"`{name}` {format_number(mean)}" for name, mean in means.items())
 
 
 def _wrapped(text: str, width: int = 118, indent: str = "") -> list[str]:
@@ -98,9 +97,8 @@ def criteria() -> str:
     lines = ["| criterion | | needs true labels | meaning |", "| --- | --- | --- | --- |"]
     for record in CRITERIA.values():
         needs = "yes" if record.oracle else "no"
-        lines.append(
-            f"| `{record.name}` | {record.title} | {needs} | {record.explanation or record.meaning} |"
-        )
+        meaning = record.explanation or record.meaning
+        lines.append(f"| `{record.name}` | {record.title} | {needs} | {meaning} |")
     return "\n".join(lines)
 
 

@@ -23,8 +23,8 @@ MORE = {  # what is public and has its home in a file of its room
     "report": (
         "puarena.report.compare.Comparison",
         "puarena.report.compare.compare",
-        "puarena.report.statistics.results.Statistics",
-        "puarena.report.statistics.scores.statistics",
+        "puarena.report.statistics.summary.Statistics",
+        "puarena.report.statistics.summary.summarize",
     ),
     "algorithms": (
         "puarena.testing.contract.check_all",

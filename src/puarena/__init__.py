@@ -16,7 +16,7 @@ _HOMES = {
     "run": ("puarena.experiments.run", "run"),
     "Spec": ("puarena.experiments.spec", "Spec"),
     "load": ("puarena.report.sources", "load"),
-    "table": ("puarena.report.table", "table"),
+    "table": ("puarena.report.tables", "table"),
     "PUClassifier": ("puarena.estimators.estimator", "PUClassifier"),
     "PUSearch": ("puarena.estimators.search", "PUSearch"),
     "PUStratifiedKFold": ("puarena.estimators.splits", "PUStratifiedKFold"),
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from puarena.experiments.run import run
     from puarena.experiments.spec import Spec
     from puarena.report.sources import load
-    from puarena.report.table import table
+    from puarena.report.tables import table
 
 
 def __getattr__(name: str) -> Any:

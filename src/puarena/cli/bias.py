@@ -116,13 +116,14 @@ def bias_verdict(
 ) -> None:
     """Say for every method and way of labeling what it gains over the naive method, with 95% intervals."""
     from puarena import metrics
-    from puarena.report.bias import markdown, verdicts
+    from puarena.report.bias import bias_costs_to_markdown, compute_bias_costs
 
-    table = verdicts(folder, metrics.metric(metric).name, metrics.criterion(criterion).name)
+    names = metrics.metric(metric).name, metrics.criterion(criterion).name
+    table = compute_bias_costs(folder, *names)
     if as_json:
         answer(table.to_dict("records"))
     else:
-        typer.echo(markdown(table))
+        typer.echo(bias_costs_to_markdown(table))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -90,7 +90,6 @@ def reproduce(
     from puarena.experiments.progress import for_terminal
     from puarena.leaderboard.reproduce import reproduce as again
     from puarena.metrics import CRITERIA, METRICS
-    from puarena.report.agreement import agrees
 
     which = opt.many(dataset, "dataset", str), opt.many(case, "case", int), split
     files = [str(path) for path in plugin or ()]
@@ -105,7 +104,7 @@ def reproduce(
                 "criterion": criterion,
                 "published": line.published,
                 "now": line.ours,
-                "agrees": agrees(line),
+                "agrees": line.agrees,
             }
             for (problem, metric, criterion), line in done.cells.items()
         ]
@@ -113,7 +112,7 @@ def reproduce(
         raise typer.Exit(0 if done.same else 1)
     for (problem, metric, criterion), line in done.cells.items():
         what = f"{problem.label()}: {METRICS[metric].title} by {CRITERIA[criterion].title}"
-        apart = "" if agrees(line) else "  OUTSIDE"
+        apart = "" if line.agrees else "  OUTSIDE"
         typer.echo(
             f"{what}: published {line.published:.2f}, now {line.ours:.2f} ({line.difference:+.2f}){apart}"
         )

@@ -20,10 +20,10 @@ def figures(
     criterion: opt.Criteria = None,
 ) -> None:
     """Draw the figures of a results folder as files."""
-    from puarena.report.drawing import write_figures
+    from puarena.report.figures import save_figures
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    files, missing = write_figures(
+    files, missing = save_figures(
         folder, out, many(format, "format", str) or ["svg"], metrics, criteria
     )
     for path in files:

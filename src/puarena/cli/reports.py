@@ -46,14 +46,20 @@ def report(
     """
     opt.check_files(markdown, latex, csv, html, source=folder)
     from puarena import report as reports
-    from puarena.report.table import keep
+    from puarena.report.tables import keep
 
-    source = _together(folder, others)
+    curves = _together(folder, others)
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    spread: Any = error  # checked where the table is made
     names = many(algorithms, "algorithms", str)
+    options: dict[str, Any] = {
+        "metrics": metrics,
+        "criteria": criteria,
+        "error": error,
+        "algorithms": names,
+        "selection": reports.select(curves, curves.criteria(criteria)),
+    }
     table = keep(
-        reports.table(source, metrics=metrics, criteria=criteria, error=spread, algorithms=names),
+        reports.table(curves, **options),
         many(datasets, "datasets", str),
         many(cases, "cases", int),
         many(settings, "settings", str),
@@ -64,7 +70,7 @@ def report(
 
         for file in plugin:
             plugins.load(file)
-    say_incomplete(folder, err=as_json)
+    say_incomplete(curves, err=as_json)
     if as_json:
         answer([{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in table])
     else:
@@ -77,9 +83,7 @@ def report(
         if path is not None:
             render(table, path)
     if html is not None:
-        reports.write_page(
-            source, html, metrics=metrics, criteria=criteria, error=spread, algorithms=names
-        )
+        reports.write_page(curves, html, **options)
     for path in (markdown, latex, csv, html):
         if path is not None:
             say(f"wrote {path}")
@@ -107,14 +111,14 @@ def stats(
     as_json: opt.AsJson = False,
 ) -> None:
     """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
-    from puarena.report.statistics import show_statistics, statistics
+    from puarena.report.render import show_statistics
+    from puarena.report.statistics import summarize
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
     names = many(algorithms, "algorithms", str)
-    everything = statistics(
-        _together(folder, others), metrics, criteria, over, names, reference, rope=rope
-    )
-    say_incomplete(folder, err=as_json)
+    curves = _together(folder, others)
+    everything = summarize(curves, metrics, criteria, over, names, reference, rope=rope)
+    say_incomplete(curves, err=as_json)
     if as_json:
         answer([item.to_dict() for item in everything])
     else:
@@ -141,24 +145,25 @@ def compare(
     opt.check_files(markdown, csv, source=folder)
     opt.check_files(markdown, csv, source=published)
     from puarena.report import compare as comparing
-    from puarena.report.agreement import agreement
+    from puarena.report.sources import opened
 
     metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    comparisons = comparing.compare(folder, published, metrics, criteria)
-    say_incomplete(folder, err=as_json)
-    together = agreement(comparisons)
+    curves = opened(folder)
+    comparisons = comparing.compare(curves, published, metrics, criteria)
+    say_incomplete(curves, err=as_json)
+    agreement = comparing.count_agreement(comparisons)
     if as_json:
-        outside = [cell.words for cell in together.outside]
         listed = [
             asdict(item) | {"title": item.title, "verdict": item.verdict} for item in comparisons
         ]
-        answer({"comparisons": listed, "words": together.words, "outside": outside})
+        outside = list(agreement.outside)
+        answer({"comparisons": listed, "verdict": agreement.verdict, "outside": outside})
     else:
         comparing.show_comparison(comparisons)
-    if together.cells and not as_json:
-        typer.echo(
-            "\n".join([together.words, *(f"  outside: {cell.words}" for cell in together.outside)])
-        )
+        if agreement.n:
+            typer.echo(agreement.verdict)
+        for cell in agreement.outside:
+            typer.echo(f"  outside: {cell}")
     for path, write in (
         (markdown, comparing.comparison_to_markdown),
         (csv, comparing.comparison_to_csv),
@@ -231,11 +236,11 @@ def export(
     )
 
 
-def say_incomplete(folder: Path, err: bool = False) -> None:
-    """Begin with what is missing, failed or diverged, if anything is."""
-    from puarena.report import completeness
+def say_incomplete(source: Any, err: bool = False) -> None:
+    """Print which runs are missing, failed or diverged, if any."""
+    from puarena.report import describe_missing_runs
 
-    sentences = completeness(folder)
+    sentences = describe_missing_runs(source)
     for sentence in sentences:
         (say if err else typer.echo)(sentence)
     if sentences and not err:
@@ -243,9 +248,11 @@ def say_incomplete(folder: Path, err: bool = False) -> None:
 
 
 def _together(folder: Path, others: list[str] | None) -> Any:
-    """The results, or with those of others; what differs between them is said first."""
+    """Open the results, also with those of others; print first what differs between them."""
+    from puarena.report.sources import opened
+
     if not others:
-        return folder
+        return opened(folder)
     from puarena.report.among_published import beside
 
     curves = beside(folder, others)

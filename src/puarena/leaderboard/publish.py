@@ -16,7 +16,7 @@ from puarena.errors import UserError
 from puarena.experiments.spec import PROTOCOL_OPTIMIZER, Spec
 from puarena.experiments.status import Standing, standing
 from puarena.leaderboard.protocol import command_of, departures
-from puarena.report.agreement import to_published_csv
+from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Results, ask, open_results
 from puarena.results import published as shelf

@@ -16,8 +16,13 @@ from puarena.experiments.plan import RunSpec, make_plan
 from puarena.experiments.run import run
 from puarena.experiments.spec import PROFILES, Spec, load_plugins
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.agreement import ERRORS, POINTS, TABULATED, agrees
-from puarena.report.compare import Line, published_criterion
+from puarena.report.compare import (
+    AGREEMENT_ERRORS,
+    AGREEMENT_POINTS,
+    PAPER_METRICS,
+    ComparedCell,
+    find_published_criterion,
+)
 from puarena.report.methods import Method
 from puarena.report.problems import Problem, read_all
 from puarena.report.select import aggregate, select
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
 
     from puarena.experiments.progress import Progress
 
-TOLERANCE = f"{POINTS:g} points, or {ERRORS:g} combined standard errors where that is more"
+TOLERANCE = (
+    f"{AGREEMENT_POINTS:g} points, or {AGREEMENT_ERRORS:g} combined standard errors if that is more"
+)
 Cell = tuple[Problem, str, str]  # problem, metric, criterion
 
 
@@ -43,7 +50,7 @@ class Reproduction:
     records: int  # published records of these runs
     equal: int  # of them, those with the same numbers to the last bit
     devices: tuple[str, str]  # published, here
-    cells: dict[Cell, Line]
+    cells: dict[Cell, ComparedCell]
 
     @property
     def identical(self) -> bool:
@@ -53,7 +60,7 @@ class Reproduction:
     @property
     def same(self) -> bool:
         """Did it come out the same, to the bit or to tolerance?"""
-        return self.identical or all(map(agrees, self.cells.values()))
+        return self.identical or all(cell.agrees for cell in self.cells.values())
 
     @property
     def verdict(self) -> str:
@@ -61,7 +68,7 @@ class Reproduction:
         computed = f"{self.runs} {'run' if self.runs == 1 else 'runs'} of {self.algorithm}"
         if self.identical:
             return f"The same to the last bit: {computed}, {self.records} published records."
-        outside = sum(not agrees(line) for line in self.cells.values())
+        outside = sum(not line.agrees for line in self.cells.values())
         words = [
             f"The same to tolerance: all {len(self.cells)} cells"
             if self.same
@@ -205,7 +212,7 @@ def _compared(
             was = old[cell]
             # One split has no error of its own: its scale is the deviation between the published splits.
             errors = [spread[cell][4] if math.isnan(e) else e for e in (error, was[2])]
-            cells[cell] = Line(method, mean, errors[0], n, was[1], errors[1])
+            cells[cell] = ComparedCell(method, mean, errors[0], n, was[1], errors[1])
     if not cells:
         raise UserError(f"the published results have no numbers of {name} on these problems")
     ours, theirs = devices
@@ -230,7 +237,7 @@ def _rows(
 
 def _cells(rows: DuckDBPyRelation) -> dict[Cell, tuple[Method, float, float, int, float]]:
     """Method, mean, standard error, splits and deviation between splits of every cell that tables show."""
-    numbers = aggregate(select(rows), TABULATED)
+    numbers = aggregate(select(rows), PAPER_METRICS)
     cells = {}
     for problem, method, row in zip(
         read_all(Problem, numbers),
@@ -238,7 +245,9 @@ def _cells(rows: DuckDBPyRelation) -> dict[Cell, tuple[Method, float, float, int
         numbers.to_dict("records"),
         strict=True,
     ):
-        if published_criterion(method.profile, row["criterion"]) and not math.isnan(row["mean"]):
+        if find_published_criterion(method.profile, row["criterion"]) and not math.isnan(
+            row["mean"]
+        ):
             values = (
                 method,
                 float(row["mean"]),

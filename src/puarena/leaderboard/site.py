@@ -20,9 +20,8 @@ from puarena.experiments.spec import Spec
 from puarena.leaderboard.protocol import departures
 from puarena.leaderboard.publish import check_files
 from puarena.leaderboard.submit import check_submission
-from puarena.report.agreement import MORE
 from puarena.report.among_published import beside
-from puarena.report.compare import NEEDED
+from puarena.report.compare import EXTRA_COLUMNS, PAPER_COLUMNS
 from puarena.report.page import write_page
 from puarena.report.sources import opened
 from puarena.results import Summary
@@ -117,7 +116,10 @@ def _together(sent: list[tuple[Path, dict[str, Any]]]) -> str:
     """The numbers of all submissions, and whose they are."""
     text = io.StringIO()
     writer = csv.DictWriter(
-        text, (*NEEDED, *MORE, "submission"), lineterminator="\n", extrasaction="ignore"
+        text,
+        (*PAPER_COLUMNS, *EXTRA_COLUMNS, "submission"),
+        lineterminator="\n",
+        extrasaction="ignore",
     )
     writer.writeheader()
     for folder, card in sent:

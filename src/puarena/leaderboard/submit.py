@@ -20,7 +20,7 @@ from puarena.experiments.spec import Spec
 from puarena.leaderboard.checks import Checked, check
 from puarena.leaderboard.protocol import differences, suite_of
 from puarena.leaderboard.publish import card_of, check_files, write_card
-from puarena.report.agreement import to_published_csv
+from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Folder, Summary, open_results
 from puarena.results.published import CARD, COMMUNITY, NUMBERS, SUMMARY, read_card

@@ -68,7 +68,7 @@ def compute_bias_costs(
 
 
 def bias_costs_to_markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
-    """Return a row per method and a column per mechanism: mean, gain over naive and its interval."""
+    """Return a row per method and a column per mechanism: mean, gain and its interval."""
     columns = list(ways or dict.fromkeys(table["labeling"]))
     rows = []
     for method, part in table.groupby("method", sort=False):

@@ -176,8 +176,8 @@ class Agreement:
         share = f"{within / self.n:.1%}" if self.n else "none"
         titles = ", ".join(METRICS[name].title for name in PAPER_METRICS)
         return (
-            f"{within} of {self.n} cells ({share}; {titles}) lie within {AGREEMENT_POINTS:g} points "
-            f"or {AGREEMENT_ERRORS:g} combined standard errors, whichever is more."
+            f"{within} of {self.n} cells ({share}; {titles}) lie within {AGREEMENT_POINTS:g} "
+            f"points or {AGREEMENT_ERRORS:g} combined standard errors, whichever is more."
         )
 
 
@@ -216,8 +216,7 @@ def _read_file(file: Path) -> dict[Key, tuple[float, float]]:
                     "wrong-format",
                 )
             return {
-                _read_key(row): (float(row["mean"]), float(row["error"] or "nan"))
-                for row in reader
+                _read_key(row): (float(row["mean"]), float(row["error"] or "nan")) for row in reader
             }
     except UserError:
         raise
@@ -343,12 +342,11 @@ def compare(
     theirs = read_published(published)
     numbers = aggregate(select(curves, by), chosen)
     if not len(numbers):
-        raise UserError(
-            "there are no results yet to compare with published numbers", "no-results"
-        )
+        raise UserError("there are no results yet to compare with published numbers", "no-results")
     groups: dict[Key, list[ComparedCell]] = {}
     for stored, method, row in _iterate_rows(numbers):
-        rate, prior = round(stored.rate, 6), round(stored.prior, 6)
+        prior = math.nan if stored.prior is None else round(stored.prior, 6)
+        rate = round(stored.rate, 6)
         dataset = stored.dataset.lower()
         problem = replace(stored, dataset=dataset, rate=rate, prior=prior, check=False)
         criterion = find_published_criterion(method.profile, row["criterion"])
@@ -384,7 +382,10 @@ def _correlate_ranks(cells: Sequence[ComparedCell]) -> tuple[float, str]:
     ours, theirs = [cell.ours for cell in cells], [cell.published for cell in cells]
     n = len(cells)
     if n < MIN_RANKED:
-        return math.nan, f"No rank correlation: it needs {MIN_RANKED} algorithms, and there are {n}."
+        return (
+            math.nan,
+            f"No rank correlation: it needs {MIN_RANKED} algorithms, and there are {n}.",
+        )
     if len(set(ours)) == 1 or len(set(theirs)) == 1:
         return math.nan, f"No rank correlation: all {n} algorithms are tied."
     return float(spearmanr(ours, theirs).statistic), ""
@@ -458,7 +459,9 @@ def describe_rankings(comparisons: Sequence[Comparison]) -> str:
         ranked = [item.spearman for item in own if not math.isnan(item.spearman)]
         ranking = "no ranking"
         if ranked:
-            ranking = f"median Spearman correlation {median(ranked):.2f} over n = {len(ranked)} tables"
+            ranking = (
+                f"median Spearman correlation {median(ranked):.2f} over n = {len(ranked)} tables"
+            )
         gaps = [cell.in_errors for item in own for cell in item.cells]
         known = [gap for gap in gaps if not math.isnan(gap)]
         near = sum(abs(gap) <= 2 for gap in known)

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NO_RESULTS = "There are no results yet."
 MAX_PAIRS = 20  # significant pairs that are printed
+INTERVAL = "95%"  # head of the column of an interval
 
 
 # grids: heads and rows of text
@@ -39,15 +41,23 @@ class Grid:
     rows: list[list[str]]
 
     def split(self, width: int) -> list[Grid]:
-        """Return grids of at most ``width`` characters, each with the first column."""
+        """Return grids of at most ``width`` characters, each with the first column.
+
+        An interval is not separated from the column before it.
+        """
         columns = list(zip(self.heads, *self.rows, strict=True))
-        widths = [max(map(len, column)) + 2 for column in columns]
+        widths = [max(map(len, column)) + 3 for column in columns]
+        units: list[list[int]] = []
+        for i, head in enumerate(self.heads[1:], 1):
+            if head == INTERVAL:
+                units[-1].append(i)
+            else:
+                units.append([i])
         blocks: list[list[int]] = [[0]]
-        for i in range(1, len(columns)):
-            used = sum(widths[j] for j in blocks[-1])
-            if used + widths[i] > width and len(blocks[-1]) > 1:
+        for unit in units:
+            if sum(widths[i] for i in blocks[-1] + unit) > width + 3 and len(blocks[-1]) > 1:
                 blocks.append([0])
-            blocks[-1].append(i)
+            blocks[-1] += unit
         return [
             Grid([self.heads[i] for i in block], [[row[i] for i in block] for row in self.rows])
             for block in blocks
@@ -154,7 +164,7 @@ def _make_grid(table: ResultTable, columns: list[int], tight: bool, star: str) -
 def _mark_sections(table: ResultTable) -> list[tuple[ResultRow, bool]]:
     """Return each row, and whether a line separates it from the next: around the baselines."""
     kinds = [row.method.kind == "baseline" for row in table.rows]
-    ends = [a != b for a, b in zip(kinds, kinds[1:], strict=False)]
+    ends = [a != b for a, b in pairwise(kinds)]
     return list(zip(table.rows, [*ends, False], strict=True))
 
 
@@ -259,7 +269,13 @@ def _format_latex_cell(cell: ResultCell) -> str:
 
 def _make_slug(table: ResultTable) -> str:
     problem = table.problem
-    parts = (problem.dataset, problem.case, problem.setting, f"{problem.rate:g}", f"{problem.prior:g}")
+    parts = (
+        problem.dataset,
+        problem.case,
+        problem.setting,
+        f"{problem.rate:g}",
+        f"{problem.prior:g}",
+    )
     text = "-".join(map(str, parts)) + problem.labeling_note
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
@@ -392,9 +408,9 @@ def arrange_algorithms(
         if part.empty:
             continue
         title, form = ALGORITHM_COLUMNS[name]
-        has_interval = part["low"].notna().any()
+        has_interval = bool(part["low"].notna().any())
         grid.heads.append(title.format(reference))
-        grid.heads.extend(["95%"] * has_interval)
+        grid.heads.extend([INTERVAL] * has_interval)
         places = list(part["value"])
         for algorithm, row in zip(algorithms, grid.rows, strict=True):
             if algorithm not in part.index:
@@ -422,9 +438,10 @@ def _arrange_tests(item: Statistics) -> Grid:
     """Return the numbers of tests of all algorithms together."""
     rows = []
     for name, title in TESTS.items():
-        for row in item.of(name).dropna(subset="value").itertuples():
-            text = _format_p(row.value) if name.endswith("-p") else f"{row.value:.2f}"
-            rows.append([title, text, str(row.n)])
+        for row in item.of(name).dropna(subset="value").to_dict("records"):
+            value = float(row["value"])
+            text = _format_p(value) if name.endswith("-p") else f"{value:.2f}"
+            rows.append([title, text, str(row["n"])])
     return Grid(["test", "value", f"n ({item.over})"], rows)
 
 

@@ -64,9 +64,9 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
 
     ``std_population`` and ``std_sample`` are standard deviations over splits. ``stderr``, which the
     paper prints after ±, is ``std_population / sqrt(n)``; ``stderr_sample`` is the usual
-    ``std_sample / sqrt(n)`` (both are missing for one split). Of the ``splits`` that ran, ``n`` have
-    a value. Means are rounded to nine digits after the point, so that values that differ only by
-    the order of a sum are ties everywhere.
+    ``std_sample / sqrt(n)`` (both are missing for one split). Of the ``splits`` that ran, ``n``
+    have a value. Means are rounded to nine digits after the point, so that values that differ only
+    by the order of a sum are ties everywhere.
     """
     import duckdb
 

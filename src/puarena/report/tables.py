@@ -1,4 +1,4 @@
-"""Tables in the paper's layout as plain data: one per problem, a row per method, metric x criterion."""
+"""Tables in the paper's layout: one per problem, rows are methods, columns metric x criterion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from puarena.report.methods import METHOD, Method, in_order
 from puarena.report.problems import PROBLEM, Problem, read_all
 from puarena.report.problems import settings as settings_by_code
 from puarena.report.select import aggregate, keep_algorithms, select
-from puarena.report.sources import Source, listed, opened
+from puarena.report.sources import Source, opened
 from puarena.utils.notebook import Bold, HtmlList, html_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 ErrorKind = Literal["stderr", "stderr-sample", "std"]
 ERROR_KINDS = {
-    "stderr": "standard error over splits (population standard deviation / sqrt(n), as in the paper)",
+    "stderr": (
+        "standard error over splits (population standard deviation / sqrt(n), as in the paper)"
+    ),
     "stderr-sample": "standard error over splits (sample standard deviation / sqrt(n))",
     "std": "sample standard deviation over splits",
 }
@@ -286,12 +288,12 @@ def _make_table(
     return ResultTable(problem, columns, marked, error, (*dict.fromkeys(own_notes), *notes))
 
 
-def _make_cell(record: dict[Any, Any], error_column: str, prior: float) -> ResultCell:
+def _make_cell(record: dict[Any, Any], error_column: str, prior: float | None) -> ResultCell:
     """Return the cell of a row of ``aggregate``."""
     metric = METRICS[record["metric"]]
     mean, error = float(record["mean"]), float(record[error_column])
     chance = False
-    if metric.chance is not None:
+    if metric.chance is not None and prior is not None:
         lowest = mean if math.isnan(error) else mean - error
         chance = lowest <= metric.factor * metric.chance(prior)
     return ResultCell(
@@ -316,9 +318,7 @@ def _mark_best(rows: list[ResultRow], columns: tuple[ResultColumn, ...]) -> list
         best = max((mean for mean in printed if not math.isnan(mean)), default=None)
         for cells, mean in zip(competing, printed, strict=True):
             cells[i] = replace(cells[i], best=mean == best)
-    return [
-        replace(row, cells=tuple(cells)) for row, cells in zip(rows, grid, strict=True)
-    ]
+    return [replace(row, cells=tuple(cells)) for row, cells in zip(rows, grid, strict=True)]
 
 
 def _describe_chance(rows: list[ResultRow], columns: tuple[ResultColumn, ...]) -> list[str]:
@@ -363,9 +363,9 @@ def _describe_gaps(numbers: DataFrame) -> list[str]:
             notes.append(f"{noun} differ: {usual}, but {', '.join(others)}.")
     lacking = numbers[numbers["n"] < numbers["splits"]]
     cells = []
-    for row in lacking.itertuples():
-        missing = f"{row.splits - row.n} of {row.splits} splits"
-        cells.append(f"{row.algorithm} by {CRITERIA[row.criterion].title} ({missing})")
+    for row in lacking.to_dict("records"):
+        missing = f"{row['splits'] - row['n']} of {row['splits']} splits"
+        cells.append(f"{row['algorithm']} by {CRITERIA[row['criterion']].title} ({missing})")
     if cells:
         notes.append(f"Not a number (NaN), and so left out: {', '.join(dict.fromkeys(cells))}.")
     return notes

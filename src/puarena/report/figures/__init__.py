@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +17,7 @@ from puarena.report.figures.base import (
     read_figure_data,
 )
 from puarena.report.sources import Source
+from puarena.utils.discovery import find_classes, import_modules
 from puarena.utils.files import cannot_write, write_file
 
 __all__ = [
@@ -39,13 +38,8 @@ FORMATS = ("svg", "pdf", "png")
 @lru_cache(maxsize=1)
 def find_figures() -> tuple[Figure, ...]:
     """Return the figures that the files of this folder define."""
-    figures = []
-    for file in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{file.name}")
-        for cls in vars(module).values():
-            own = isinstance(cls, type) and cls.__module__ == module.__name__
-            if own and issubclass(cls, Figure) and cls is not Figure:
-                figures.append(cls())
+    modules = import_modules(__name__)
+    figures = [cls() for module in modules for cls in find_classes(module, Figure)]
     return tuple(sorted(figures, key=lambda figure: (figure.order, figure.name)))
 
 

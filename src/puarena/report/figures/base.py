@@ -44,7 +44,9 @@ class Figure:
     per_criterion: ClassVar[bool] = True  # one chart per criterion?
     on_page: ClassVar[bool] = True
     min_methods: ClassVar[int] = 1  # without so many methods it is not drawn
-    varies: ClassVar[tuple[str, ...]] = ()  # columns that need two values, otherwise it is not drawn
+    varies: ClassVar[
+        tuple[str, ...]
+    ] = ()  # columns that need two values, otherwise it is not drawn
 
     def draw(self, data: FigureData, metric: str, criterion: str) -> AnyChart:
         """Return the chart, or raise ``TooFewError`` if there are too few results for it."""
@@ -80,7 +82,9 @@ class FigureData:
 
     def rank_methods(self, metric: str, criterion: str) -> list[str]:
         """Return methods as the leaderboard lists them: by the mean over problems, best first."""
-        values = average_problems(keep_comparable(self.of(criterion)), metric, ["method", "problem"])
+        values = average_problems(
+            keep_comparable(self.of(criterion)), metric, ["method", "problem"]
+        )
         means = values.groupby("method")["value"].mean().round(9)
         sign = METRICS[metric].sign
         return sorted(means.index, key=lambda name: (-sign * means[name], self.table_order[name]))
@@ -121,9 +125,7 @@ def read_figure_data(
     return FigureData(tuple(drawn), tuple(by), chosen, *labeled)
 
 
-def _thin_curves(
-    curves: Curves, chosen: DataFrame, columns: list[str], points: int
-) -> DataFrame:
+def _thin_curves(curves: Curves, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
     """Return the learning curves of selected runs: evenly spaced records and the selected ones."""
     import pandas
 
@@ -243,9 +245,7 @@ def make_tooltips(*fields: Any) -> list[Any]:
     return [alt.Tooltip(field) if isinstance(field, str) else field for field in fields]
 
 
-def make_color(
-    present: Iterable[str], field: str, palette: Mapping[str, str] | None = None
-) -> Any:
+def make_color(present: Iterable[str], field: str, palette: Mapping[str, str] | None = None) -> Any:
     """Return the colors of what is present, with a legend above (default: those of criteria)."""
     import altair as alt
 
@@ -297,7 +297,7 @@ def draw_dumbbells(
     return layered.facet(facet, columns=columns).resolve_scale(x="independent")
 
 
-def draw_lines(frame: DataFrame, x: Any, metric: str, series: str, colors: Any) -> LayerChart:
+def draw_lines(frame: DataFrame, x: Any, metric: str, series: str, colors: Any) -> Any:
     """Return a line per ``series`` of ``mean`` with bars from ``low`` to ``high``, for panels."""
     import altair as alt
 

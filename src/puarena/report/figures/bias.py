@@ -12,11 +12,11 @@ class Bias(base.Figure):
     name = "bias"
     title = "When labels are not given at random"
     caption = (
-        "The mean over all methods but the reference baselines, of the models that each criterion "
-        "chooses, against how strongly labeling prefers some positives (0: all alike). If PA's line "
-        "falls below the oracle's, it chooses badly because it takes the labeled positives for "
-        "typical ones; PA-IPW, which knows every positive's chance of a label, shows what that "
-        "costs."
+        "The mean over all methods but the reference baselines, of the models that each "
+        "criterion chooses, against how strongly labeling prefers some positives (0: all alike). "
+        "If PA's line falls below the oracle's, it chooses badly because it takes the labeled "
+        "positives for typical ones; PA-IPW, which knows every positive's chance of a label, "
+        "shows what that costs."
     )
     order = 60
     per_criterion = False

@@ -35,9 +35,7 @@ class CalibrationGain(base.Figure):
             selection = selection[selection["one_sample"]]
         rows = base.add_values(selection, metric).dropna(subset=["value"])
         calibrated = rows[rows["calibrated"]][[*PAIRED, "method", "value"]]
-        pairs = rows[~rows["calibrated"]].merge(
-            calibrated, on=PAIRED, suffixes=("", "_calibrated")
-        )
+        pairs = rows[~rows["calibrated"]].merge(calibrated, on=PAIRED, suffixes=("", "_calibrated"))
         if pairs.empty:
             raise base.TooFewError("needs a method in its plain and in its calibrated form")
         pairs = pairs.assign(value=record.sign * (pairs["value_calibrated"] - pairs["value"]))

@@ -1,4 +1,4 @@
-"""The metric against the positive rate in each setting, plain and calibrated, a panel per method."""
+"""The metric against the positive rate per setting, plain and calibrated, a panel per method."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ class Overall(base.Figure):
     caption = (
         "The mean over the problems, one panel per metric and one mark per criterion: the farther "
         "apart the marks of a method, the more its result depends on how the model was chosen. "
-        "Lines are 95% intervals over the splits of these problems. Methods are in the order of the "
-        "leaderboard by the first metric and criterion."
+        "Lines are 95% intervals over the splits of these problems. Methods are in the order of "
+        "the leaderboard by the first metric and criterion."
     )
     order = 10
     per_metric = per_criterion = False

@@ -15,9 +15,9 @@ class PerformanceProfile(base.Figure):
     title = "Performance profiles"
     caption = (
         "The share of all results (every split of every problem) above each value, for the first "
-        f"{MAX_PROFILES} methods of the leaderboard that compete: a higher line is better; if lines "
-        "cross neither method is better throughout. The band is a 95% interval from drawing the "
-        "splits of each problem again."
+        f"{MAX_PROFILES} methods of the leaderboard that compete: a higher line is better; if "
+        "lines cross neither method is better throughout. The band is a 95% interval from "
+        "drawing the splits of each problem again."
     )
     order = 45
     min_methods = 2

@@ -7,7 +7,7 @@ from puarena.report.figures import base
 
 
 class Ranks(base.Figure):
-    """Ranks over problems or, if these are too few for the test, over the splits of all problems."""
+    """Ranks over problems or, if these are too few for the test, over all splits."""
 
     name = "ranks"
     title = "Ranks and critical difference"

@@ -41,8 +41,11 @@ class TrainingTime(base.Figure):
         best = best.sort_values(["seconds", "good"], ascending=[True, False])
         front = best[best["good"] > best["good"].cummax().shift(fill_value=-math.inf)]
         fastest, slowest = frame["seconds"].min(), frame["seconds"].max()
-        kind = "log" if slowest > 20 * fastest else "linear"
-        scale = alt.Scale(type=kind, domain=[0.9 * fastest, 1.2 * slowest], nice=False)
+        scale = alt.Scale(
+            type="log" if slowest > 20 * fastest else "linear",
+            domain=[0.9 * fastest, 1.2 * slowest],
+            nice=False,
+        )
         axis = alt.Axis(tickCount=6, format="~r")
         x = alt.X("seconds:Q", title="seconds of one training run", scale=scale, axis=axis)
         scale = alt.Scale(zero=False, padding=20, reverse=sign < 0)

@@ -13,9 +13,9 @@ class Wins(base.Figure):
     title = "Who beats whom"
     caption = (
         "Each square is the method of the row against the method of the column: the number of "
-        "problems on which the row has the better mean. Green: the row wins more; amber: the column "
-        "does; pale: even. Point at a square for ties, losses and the mean difference. A pair does "
-        "not depend on the other methods of the table."
+        "problems on which the row has the better mean. Green: the row wins more; amber: the "
+        "column does; pale: even. Point at a square for ties, losses and the mean difference. A "
+        "pair does not depend on the other methods of the table."
     )
     order = 25
     min_methods = 2

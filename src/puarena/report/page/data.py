@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 MAX_CURVE_VALUES = 120_000  # in all learning curves of a page: about half a megabyte
 MIN_CURVE_POINTS, MAX_CURVE_POINTS = 8, 50
 MAX_VIEWS = 40  # choices of problems with standings; those of fewer filters come first
-VIEW_DRAWS = 2_000  # bootstrap draws for some of the problems; all of them have as many as ``stats``
+VIEW_DRAWS = (
+    2_000  # bootstrap draws for some of the problems; all of them have as many as ``stats``
+)
 RUN = (*GROUP, "split", "config")
 
 
@@ -99,9 +101,7 @@ def collect_page_data(
 
 def embed_json(data: Any) -> str:
     """Return JSON for a script element: no character in it can end the element."""
-    text = json.dumps(
-        _make_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    text = json.dumps(_make_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -160,9 +160,7 @@ def _describe_algorithm(name: str) -> dict[str, Any] | None:
 # numbers
 
 
-def _collect_cells(
-    tables: Sequence[ResultTable], index: PageIndex
-) -> list[list[list[list[Any]]]]:
+def _collect_cells(tables: Sequence[ResultTable], index: PageIndex) -> list[list[list[list[Any]]]]:
     """Return mean, text, n and chance level by metric, criterion, method and problem; 0 if none."""
     empty = [[0] * len(tables) for _ in index.methods]
     cells: Any = [[[list(row) for row in empty] for _ in index.criteria] for _ in index.metrics]
@@ -180,7 +178,7 @@ def _collect_cells(
 
 
 def list_views(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
-    """Return the sets of problems that filters can choose: all of them, then by ever more filters."""
+    """Return the sets of problems that filters can choose, those of fewer filters first."""
     options = []
     for name in PROBLEM:
         values = list(dict.fromkeys(str(getattr(problem, name)) for problem in problems))
@@ -188,7 +186,9 @@ def list_views(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
     filters = sorted(product(*options), key=lambda chosen: len(chosen) - chosen.count(None))
     views: dict[tuple[int, ...], None] = {}
     for chosen in filters:
-        given = [(name, value) for name, value in zip(PROBLEM, chosen, strict=True) if value is not None]
+        given = [
+            (name, value) for name, value in zip(PROBLEM, chosen, strict=True) if value is not None
+        ]
         fits = tuple(
             i
             for i, problem in enumerate(problems)
@@ -258,14 +258,14 @@ def _list_rows(
         return rows
     ranks = compute_ranks(average_splits(splits)[table.index].to_numpy(), record.higher).mean(0)
     places = list(table["place"])
-    for row, rank in zip(table.itertuples(), ranks, strict=True):
-        rows[index.methods[row.Index]] += [
+    for name, row, rank in zip(table.index, table.to_dict("records"), ranks, strict=True):
+        rows[index.methods[str(name)]] += [
             f"{rank:.1f}",
-            format_place(row.place, places),
-            format_places(row.place_low, row.place_high),
-            int(row.tied),
-            round(row.low, digits),
-            round(row.high, digits),
+            format_place(row["place"], places),
+            format_places(row["place_low"], row["place_high"]),
+            int(row["tied"]),
+            round(row["low"], digits),
+            round(row["high"], digits),
         ]
     return rows
 

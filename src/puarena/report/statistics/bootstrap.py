@@ -34,7 +34,7 @@ TIE_DIGITS = 9  # results that agree in so many digits are tied
 
 def make_rows(
     statistic: str,
-    n: int,
+    n: Any,
     algorithms: Iterable[Any] = ("",),
     value: Any = math.nan,
     low: Any = math.nan,
@@ -112,7 +112,8 @@ def draw_bootstrap(
         weights = weights[:, [names.index(owner) for owner in owners]]
         weights = weights / weights.sum(1, keepdims=True)
         note = (
-            f"Intervals: bootstrap over the {len(names)} datasets; cases of one dataset stay together."
+            f"Intervals: bootstrap over the {len(names)} datasets; cases of one dataset stay "
+            "together."
         )
         return Bootstrap("datasets", len(names), means.to_numpy(), weights, note)
     few = f"datasets: {len(names)} ({MIN_DATASETS} needed)"
@@ -137,7 +138,7 @@ def draw_bootstrap(
 
 @lru_cache(maxsize=2)  # the page draws the same problems for every metric and criterion
 def _draw_weights(sizes: tuple[int, ...], seed: int, count: int) -> Any:
-    """Return ``[draws, lines]`` weights; each group of lines is drawn on its own and sums to one."""
+    """Return ``[draws, lines]`` weights; groups of lines are drawn separately and sum to one."""
     import numpy as np
 
     random = np.random.default_rng(seed)
@@ -246,7 +247,7 @@ def average_problems(
 def average_gap_closed(
     means: DataFrame, naive: Series, oracle: Series, bootstrap: Bootstrap
 ) -> DataFrame:
-    """Return how much of the gap between the naive baseline and the oracle each algorithm closes."""
+    """Return the share of the gap from the naive baseline to the oracle that is closed."""
     import pandas
 
     if naive.isna().all() or oracle.isna().all():
@@ -260,7 +261,10 @@ def average_gap_closed(
     left_out = len(means) - len(kept)
     note = ""
     if left_out:
-        note = f"Gap closed leaves out {left_out} problems: the oracle is not above the naive baseline."
+        note = (
+            f"Gap closed leaves out {left_out} problems: the oracle is not above the naive "
+            "baseline."
+        )
     return average_problems("gap-closed", kept, bootstrap, note)
 
 

@@ -27,7 +27,7 @@ ELO_TENFOLD = 400  # points that make a win ten times as likely
 
 
 def list_battles(lines: Any, higher: bool = True) -> Any:
-    """Return ``[lines, k, k]``: 1 if the first beats the second, half for a tie, 0 on the diagonal."""
+    """Return ``[lines, k, k]``: 1 if the first beats the second, 1/2 for a tie, 0 for itself."""
     import numpy as np
 
     rounded = np.round(np.asarray(lines, float), TIE_DIGITS) * (1 if higher else -1)
@@ -92,9 +92,10 @@ def compute_elo(
         low, high = percentile_interval(fit_ratings(drawn, at))
     wins, total = won.sum(1), (won + won.T).sum(1)
     one_sided = (wins == 0) | (wins == total)
-    note = np.where(one_sided, "Won or lost every battle: only a small penalty bounds its Elo.", "")
+    bounded = "Won or lost every battle: only a small penalty bounds its Elo."
+    notes = np.where(one_sided, bounded, "")
     other = reference if at is not None else ""
     frame = make_rows(
-        "elo", len(parts), names, fit_ratings(won, at), low, high, other=other, note=note
+        "elo", len(parts), names, fit_ratings(won, at), low, high, other=other, note=notes
     )
     return sort_rows(frame, descending=True)

@@ -36,7 +36,7 @@ MIN_BLOCKS = 5  # for these tests, and to draw blocks
 
 
 def compute_ranks(values: Any, higher: bool = True) -> Any:
-    """Return ranks along the last axis: 1 is the best, equal values (to nine digits) share a rank."""
+    """Return ranks along the last axis: 1 is the best, ties (to nine digits) share the mean."""
     import numpy as np
     from scipy.stats import rankdata
 

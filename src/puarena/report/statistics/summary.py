@@ -1,4 +1,4 @@
-"""Scores of the competing algorithms, their standings, and everything that is computed from them."""
+"""Scores of the competing algorithms, their standings, and all other statistics of them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ def collect_scores(selection: DataFrame, metric: str, criterion: str) -> Scores:
     frame = frame.assign(score=record.factor * frame[record.column].astype(float))
     apart = frame["baseline"] | frame["supervised"]
     splits = frame[~apart].groupby(["problem", "split", "method"])["score"].mean()
-    table = splits.unstack("method")
+    table: DataFrame = splits.unstack("method")
     kind = frame["supervised"].map({True: "oracle", False: "naive"})
-    baselines = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean()
-    baselines = baselines.unstack("kind").reindex(
-        index=table.index.unique(0), columns=["naive", "oracle"]
-    )
+    means = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean()
+    baselines: DataFrame = means.unstack("kind")
+    baselines = baselines.reindex(index=table.index.unique(0), columns=["naive", "oracle"])
     return Scores(table, baselines, dict(zip(frame["problem"], frame["dataset"], strict=True)))
 
 
@@ -60,7 +59,7 @@ def read_scores(
     over: str = "problems",
     algorithms: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Return test results as shown: one line per block, one column per algorithm, NaN if missing."""
+    """Return test results as shown: a line per block, a column per algorithm, NaN if missing."""
     curves = opened(source)
     (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
     _check_blocks(over)
@@ -154,16 +153,12 @@ def compute_standings(
     means = means.drop(columns=incomplete)
     n, k = means.shape
     sizes = sorted(Counter(splits.index.get_level_values(0)).values()) or [0]
-    about = {
-        "problems": n,
-        "datasets": len({datasets[str(name)] for name in means.index}),
-        "splits": (sizes[0], sizes[-1]),
-    }
+    counts = n, len({datasets[str(name)] for name in means.index}), (sizes[0], sizes[-1])
     columns = ["mean", "place", "place_low", "place_high", "difference", "low", "high", "tied"]
     if not n or not k:
         note = "No algorithm has a result on every problem."
         empty = pandas.DataFrame(columns=columns).astype({"tied": bool})
-        return Standings(empty, note=note, **about)
+        return Standings(empty, *counts, note=note)
     values = means.mean().to_numpy().round(boot.TIE_DIGITS)
     places = ranking.compute_ranks(values, higher)
     best = int(np.argmin(places))
@@ -181,7 +176,7 @@ def compute_standings(
         dict(zip(columns, content, strict=True)), index=[str(name) for name in means.columns]
     )
     table = table.iloc[np.argsort(places, kind="stable")]
-    return Standings(table, unit=draws.unit, note=draws.note, **about)
+    return Standings(table, *counts, draws.unit, draws.note)
 
 
 def describe_winner(standings: Standings, metric: str) -> str:
