@@ -14,7 +14,7 @@ from puarena import catalog, metrics, networks
 from puarena.datasets import registry as datasets
 from puarena.experiments import executors, suites
 from puarena.pu import labeling
-from puarena.report.figures import figures
+from puarena.report.figures import find_figures
 from test_architecture import DOCUMENT, table_of
 
 ROOT = Path(__file__).parents[1]
@@ -223,7 +223,7 @@ def test_what_can_be_added_is_found_where_the_picture_says():
         "network": networks.get("mlp"),
         "suite": suites.get,
         "executor": executors.kinds()["inline"],
-        "figure": type(figures()[0]),
+        "figure": type(find_figures()[0]),
     }
     assert set(rows) == set(members)
     for kind, place in rows.items():

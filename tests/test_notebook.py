@@ -18,7 +18,7 @@ from puarena.experiments.progress import Lines, Progress
 from puarena.experiments.run import Failure, Outcome
 from puarena.priors import PriorEstimate, estimate_prior
 from puarena.report.compare import compare
-from puarena.utils.notebook import Shown, html_table, in_notebook
+from puarena.utils.notebook import Bold, HtmlList, html_table, in_notebook
 
 EVIL = "<script>alert(1)</script>"
 SPEC = {
@@ -60,7 +60,7 @@ def words_of(item) -> list[str]:
 
 
 def test_a_table_escapes_every_word():
-    html = html_table([EVIL], [[EVIL, EVIL]], EVIL, [EVIL], bold=0)
+    html = html_table([EVIL], [[EVIL, Bold(EVIL)]], EVIL, [EVIL], bold=0)
     assert [word for word in Cells(html).words if word == EVIL] == [EVIL] * 5
     assert "<script" not in html
 
@@ -117,7 +117,7 @@ def test_comparisons_show_ours_beside_the_published():
     words = words_of(found)
     assert [item.title in words for item in found] == [True] * len(found)
     assert found[0].verdict in words
-    first = found[0].lines[0]
+    first = found[0].cells[0]
     assert f"{first.ours:.2f} ± {first.ours_error:.2f}" in words
     assert isinstance(found, list)
 
@@ -129,7 +129,7 @@ def test_tables_in_a_list_show_themselves():
     assert len(found) == 4
     words = words_of(found)
     assert all(item.title in words for item in found)
-    assert words_of(Shown([EVIL])) == [repr(EVIL)]
+    assert words_of(HtmlList([EVIL])) == [repr(EVIL)]
 
 
 def test_a_search_shows_what_was_tried():

@@ -177,12 +177,12 @@ from puarena.report.figures import base
 class Counted(base.Figure):
     """How many splits there are."""
 
-    name, title, words = "counted", "How many splits", "The number of splits behind every method."
+    name, title, caption = "counted", "How many splits", "The number of splits of every method."
     per_metric = per_criterion = False
 
-    def draw(self, evidence, metric, criterion):
+    def draw(self, data, metric, criterion):
         import altair as alt
-        return alt.Chart(base.comparable(evidence.selection)).mark_bar().encode(y="method:N", x="count():Q")
+        return alt.Chart(base.keep_comparable(data.selection)).mark_bar().encode(y="method:N", x="count():Q")
 '''
 
 NEW = {  # files that are added

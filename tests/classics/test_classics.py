@@ -168,7 +168,7 @@ def test_rows_of_the_benchmark(tmp_path):
     assert np.isfinite(
         mine[["test_accuracy", "test_f1", "val_pa", "val_pauc", "val_oa"]].to_numpy()
     ).all()
-    assert {row.algorithm for row in puarena.table(tmp_path)[0].rows} == {*ROWS, "nnpu"}
+    assert {row.method.algorithm for row in puarena.table(tmp_path)[0].rows} == {*ROWS, "nnpu"}
     assert puarena.run(spec, out=tmp_path, device="cpu", workers=1).computed == 0
 
 

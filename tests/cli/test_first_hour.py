@@ -22,8 +22,13 @@ from puarena.errors import UserError
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.progress import Live
 from puarena.experiments.suites import get
-from puarena.report import completeness
-from puarena.report.compare import caveats, compare, comparison_to_csv, overview
+from puarena.report import describe_missing_runs
+from puarena.report.compare import (
+    compare,
+    comparison_to_csv,
+    describe_protocols,
+    describe_rankings,
+)
 from puarena.results import Folder, open_results
 from puarena.results.planned import Planned
 from sample_results import curves
@@ -137,10 +142,10 @@ def folder(tmp_path):
 
 
 def test_nothing_is_said_where_everything_is_there(folder):
-    assert completeness(folder.path) == []
+    assert describe_missing_runs(folder.path) == []
     keep(folder, {f"f0-{i}": "nnpu" for i in range(3)})
-    assert completeness(folder.path) == []
-    assert completeness(puarena.load(folder.path).df()) == []
+    assert describe_missing_runs(folder.path) == []
+    assert describe_missing_runs(puarena.load(folder.path).df()) == []
 
 
 def test_what_is_missing_failed_or_diverged_is_said_first(folder):
@@ -150,7 +155,7 @@ def test_what_is_missing_failed_or_diverged_is_said_first(folder):
     )
     folder.write_shard("f1", broken)
     folder.write_failure("f2", ["v-0", "v-1"], "RuntimeError: on purpose")
-    assert completeness(folder.path) == [
+    assert describe_missing_runs(folder.path) == [
         "3 of 8 runs; missing: vpu on d (5).",
         "2 runs failed: RuntimeError: on purpose (2).",
         "2 runs of 5 diverged: upu on d (2).",
@@ -166,7 +171,7 @@ def test_what_is_missing_failed_or_diverged_is_said_first(folder):
 
 def test_only_the_first_kinds_are_named(folder):
     keep(folder, {f"{name}-{i}": f"a{name}" for name in range(9) for i in range(name + 1)})
-    (sentence,) = completeness(folder.path)
+    (sentence,) = describe_missing_runs(folder.path)
     assert sentence.startswith("0 of 45 runs; missing: a8 on d (9), a7 on d (8), ")
     assert sentence.endswith("and 10 others.")
 
@@ -180,7 +185,7 @@ def test_all_diverged_has_an_exit_code_of_its_own(tmp_path):
     result = call("run", spec, "--out", tmp_path / "out", "--device", "cpu")
     assert "1 of 1 runs diverged" in result.stderr
     assert result.exit_code == 4
-    assert "which are all there are" in call("report", tmp_path / "out").stdout
+    assert "1 run of 1 diverged" in call("report", tmp_path / "out").stdout
 
 
 def test_an_edited_spec_is_noticed(folder):
@@ -208,14 +213,14 @@ def published(folder, **spec):
 
 def test_compare_names_the_differences_of_the_protocols_first(tmp_path):
     same = compare(published(tmp_path / "a"), metrics="accuracy", criteria="pa")
-    assert caveats(same) == []
+    assert describe_protocols(same) == []
     assert "within two published standard errors" in same[0].verdict
     other = published(tmp_path / "b", steps=20, hyper={"*": {"lr": 0.1}})
     found = compare(other, metrics="accuracy", criteria="pa")
     words = "training steps: 20 here, 20,000 published; hyperparameters fixed here (lr)"
-    assert caveats(found) == [f"The two protocols differ: {words}."]
-    assert "within two" not in found[0].verdict + overview(found)
-    assert "another protocol" in overview(found)
+    assert describe_protocols(found) == [f"The two protocols differ: {words}."]
+    assert "within two" not in found[0].verdict + describe_rankings(found)
+    assert "protocols differ" in describe_rankings(found)
     assert all(
         not row for row in pd.read_csv(io.StringIO(comparison_to_csv(found)))["in_errors"].notna()
     )

@@ -15,8 +15,8 @@ from puarena.experiments.executors.base import How
 from puarena.experiments.spec import PROBLEM_LISTS
 from puarena.priors import estimate_prior
 from puarena.report.compare import compare
-from puarena.report.statistics import statistics
-from puarena.report.table import keep, table
+from puarena.report.statistics import summarize
+from puarena.report.tables import keep, table
 
 EVERYWHERE = {"help", "json", "quiet", "verbose"}  # how a command says its answer
 SHELL_ONLY = {  # what a call in Python does with another call, or has no use for
@@ -45,7 +45,7 @@ def python_names(command: str) -> set[str]:
         "run": parameters(puarena.run) | spec,
         "plan": parameters(puarena.run) | spec,
         "report": parameters(table, keep),
-        "stats": parameters(statistics),
+        "stats": parameters(summarize),
         "compare": parameters(compare),
         "fit": parameters(puarena.PUClassifier) | {"positive_label", *parameters(PUSearch)},
         "priors estimate": parameters(estimate_prior),

@@ -99,7 +99,7 @@ def test_rows_of_the_store(tmp_path):
     assert set(frame["precision"]) == {"float32"}
     assert set(frame["version"]) == {puarena.__version__}
     table = puarena.table(tmp_path)
-    assert {row.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}
+    assert {row.method.algorithm for row in table[0].rows} == {"upu", "upu-c", "pn-naive"}
 
 
 def test_interrupted_and_resumed(tmp_path, monkeypatch):

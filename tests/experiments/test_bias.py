@@ -15,10 +15,8 @@ from puarena.experiments import suites
 from puarena.experiments.bias_toy import directions, thresholds
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
-from puarena.report.bias import verdicts
-from puarena.report.drawing import draw
-from puarena.report.evidence import evidence
-from puarena.report.figures import figures
+from puarena.report.bias import compute_bias_costs
+from puarena.report.figures import draw_figure, find_figures, read_figure_data
 
 SPEC = {
     "problems": [
@@ -69,7 +67,7 @@ def test_columns_of_the_store(folder):
 
 
 def test_tables_say_that_pa_is_biased(folder):
-    tables = {item.labeling: item for item in report.table(folder)}
+    tables = {item.problem.labeling: item for item in report.table(folder)}
     assert "PA is biased here" not in tables["scar"].caption()
     caption = tables["class(strength=3)"].caption()
     assert "PA is biased here" in caption
@@ -78,8 +76,8 @@ def test_tables_say_that_pa_is_biased(folder):
 
 
 def test_the_figure_and_the_page(folder, tmp_path):
-    (figure,) = [figure for figure in figures() if figure.name == "bias"]
-    (drawing,) = list(draw(figure, evidence(folder, metrics=["accuracy"])))
+    (figure,) = [figure for figure in find_figures() if figure.name == "bias"]
+    (drawing,) = list(draw_figure(figure, read_figure_data(folder, metrics=["accuracy"])))
     values = next(iter(drawing.chart.to_dict()["datasets"].values()))
     points = {(v["panel"], v["strength"], v["criterion"]) for v in values}
     assert {
@@ -103,9 +101,9 @@ def test_a_page_without_biased_labels_does_not_speak_of_them(tmp_path):
     bench.run(spec, tmp_path / "out", device="cpu", workers=1)
     report.write_page(tmp_path / "out", tmp_path / "page.html")
     assert "Labels that are not given at random</h2>" not in (tmp_path / "page.html").read_text()
-    (figure,) = [figure for figure in figures() if figure.name == "bias"]
-    (drawing,) = draw(figure, evidence(tmp_path / "out", metrics=["accuracy"]))
-    assert "needs a way of labeling at two strengths" in drawing.reason
+    (figure,) = [figure for figure in find_figures() if figure.name == "bias"]
+    (drawing,) = draw_figure(figure, read_figure_data(tmp_path / "out", metrics=["accuracy"]))
+    assert "labeling" in drawing.reason
 
 
 def test_suites():
@@ -167,8 +165,8 @@ def test_the_toy_shows_what_is_lost_and_recovered():
     assert turned["feature(feature=1,strength=3)"]["angle"] > 40
 
 
-def test_verdicts(folder):
-    table = verdicts(folder, criterion="oa").set_index(["labeling", "method"])
+def test_compute_bias_costs(folder):
+    table = compute_bias_costs(folder, criterion="oa").set_index(["labeling", "method"])
     assert (table.loc[(slice(None), "pn-naive"), "gain"] == 0).all()
     assert table.loc[("class", "nnpu-c"), "n"] == 4  # two strengths, two splits
     assert table.loc[("scar", "nnpu-c"), "fall"] == 0
@@ -176,5 +174,5 @@ def test_verdicts(folder):
     assert row["gain_low"] <= row["gain"] <= row["gain_high"]
     result = CliRunner().invoke(app, ["bias", "verdict", str(folder)])
     assert result.output.startswith("| method | boundary | class | scar |")
-    with pytest.raises(UserError, match="to compare with; there are 0"):
-        verdicts(report.load(folder).filter("algorithm <> 'pn-naive'"))
+    with pytest.raises(UserError, match="there are 0"):
+        compute_bias_costs(report.load(folder).filter("algorithm <> 'pn-naive'"))

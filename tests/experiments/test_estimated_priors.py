@@ -90,7 +90,7 @@ def test_run_and_store(tmp_path, monkeypatch):
     other = frame[estimated_by]
     assert not np.allclose(other["val_pa"].to_numpy(), same["val_pa"].to_numpy())
 
-    labels = [row.label for row in puarena.table(tmp_path / "both")[0].rows]
+    labels = [row.method.label for row in puarena.table(tmp_path / "both")[0].rows]
     assert labels == ["nnpu", "nnpu (prior by tice)", "vpu", "vpu (prior by tice)"]
 
 

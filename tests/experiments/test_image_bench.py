@@ -23,9 +23,7 @@ from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
-from puarena.report.drawing import draw
-from puarena.report.evidence import evidence
-from puarena.report.figures import figures
+from puarena.report.figures import draw_figure, find_figures, read_figure_data
 from sample_results import records
 
 SIDE = 8
@@ -463,8 +461,8 @@ def test_tables_and_comparison_of_four_datasets():
     compared = compare(source, metrics="accuracy", criteria="pa")
     assert [c.dataset for c in compared] == ["cifar10", "imagenette", "letter", "usps"]
     for item in compared:
-        assert len(item.lines) == 23
-        assert max(abs(line.difference) for line in item.lines) < 1e-6
+        assert len(item.cells) == 23
+        assert max(abs(line.difference) for line in item.cells) < 1e-6
 
 
 def test_page_and_figures_of_four_datasets(tmp_path):
@@ -472,8 +470,8 @@ def test_page_and_figures_of_four_datasets(tmp_path):
     write_page(source, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f"{name}, case 1" in text for name in ("cifar10", "imagenette", "letter", "usps"))
-    read = evidence(source, ["accuracy"], ["pa"])
-    drawn = {d.figure.name: d.chart is not None for figure in figures() for d in draw(figure, read)}
+    read = read_figure_data(source, ["accuracy"], ["pa"])
+    drawn = {d.figure.name: d.chart is not None for figure in find_figures() for d in draw_figure(figure, read)}
     assert drawn["overall"]
     assert drawn["ranks"]
     assert drawn["learning-curves"]
@@ -491,9 +489,9 @@ def test_label_shift_figure_of_images():
         for setting in ("os", "ts")
         for rate in (0.1, 0.5)
     ]
-    read = evidence(pd.concat(parts), ["accuracy"], ["pa"])
-    (figure,) = [figure for figure in figures() if figure.name == "label-shift"]
-    chart = next(d.chart for d in draw(figure, read)).to_dict()
+    read = read_figure_data(pd.concat(parts), ["accuracy"], ["pa"])
+    (figure,) = [figure for figure in find_figures() if figure.name == "label-shift"]
+    chart = next(d.chart for d in draw_figure(figure, read)).to_dict()
     drawn = pd.concat([pd.DataFrame(rows) for rows in chart["datasets"].values()])
     assert set(drawn["panel"]) == {
         f"nnpu: {name}, case 1" for name in ("cifar10", "imagenette", "usps")

@@ -205,7 +205,7 @@ def test_publish(shelf, made):
     assert len(rows) == 2 * 5 * 3  # methods, metrics, criteria
     assert {row["algorithm"] for row in rows} == {"nnPU", "VPU"}
     own = puarena.table(made, metrics=["accuracy"], criteria=["oa"])[0]
-    mean = next(row.cells[0].mean for row in own.rows if row.algorithm == "vpu")
+    mean = next(row.cells[0].mean for row in own.rows if row.method.algorithm == "vpu")
     line = next(
         r
         for r in rows

@@ -11,15 +11,14 @@ import pytest
 
 from puarena.errors import UserError
 from puarena.report import select, table, write_page
-from puarena.report.evidence import evidence
-from puarena.report.figures import figures
-from puarena.report.statistics import scores, statistics
+from puarena.report.figures import find_figures, read_figure_data
+from puarena.report.statistics import read_scores, summarize
 from sample_results import records
 
 
 def labels(source: pd.DataFrame) -> list[str]:
     (only,) = table(source)
-    return [row.label for row in only.rows]
+    return [row.method.label for row in only.rows]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +55,8 @@ def test_a_plugin_is_what_it_declares() -> None:
     soft = records({"soft-c": 0.9})  # a method of its own, whatever its name
     mine = records({"other": 0.8}, base="soft-c", calibrated=True)
     (only,) = table(pd.concat([mine, soft, records({"upu": 0.7, "nnpu@released-c": 0.6})]))
-    assert [row.label for row in only.rows] == ["upu", "nnpu@released-c", "soft-c", "other"]
-    assert [row.label for row in only.rows if row.calibrated] == ["other"]
+    assert [row.method.label for row in only.rows] == ["upu", "nnpu@released-c", "soft-c", "other"]
+    assert [row.method.label for row in only.rows if row.method.calibrated] == ["other"]
 
 
 def cheat() -> pd.DataFrame:
@@ -79,9 +78,9 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
     source = cheat()
     first = table(source)[0]
     order = ["pn-oracle", "cheat", "upu", "nnpu", "vpu", "pn-naive", "all-positive"]
-    assert [row.label for row in first.rows] == order
-    assert [row.label for row in first.rows if row.cells[0].best] == ["nnpu"]
-    assert [row.kind for row in first.rows] == [
+    assert [row.method.label for row in first.rows] == order
+    assert [row.method.label for row in first.rows if row.cells[0].best] == ["nnpu"]
+    assert [row.method.kind for row in first.rows] == [
         "baseline",
         "baseline",
         "",
@@ -90,17 +89,15 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
         "baseline",
         "baseline",
     ]
-    assert (
-        "(pn-oracle, cheat, trained with true labels or propensities, not competing)"
-        in first.caption()
-    )
-    (numbers,) = statistics(source, criteria="pa")
-    assert numbers.algorithms[0] == "nnpu"
-    assert not {"cheat", "pn-oracle"} & set(numbers.algorithms)
-    assert "cheat" not in scores(source)
-    assert "cheat" not in scores(source, algorithms=["cheat", "upu"])  # not even if asked for
-    ranks = next(figure for figure in figures() if figure.name == "ranks")
-    assert "cheat" not in json.dumps(ranks.draw(evidence(source), "accuracy", "pa").to_dict())
+    assert "(pn-oracle, cheat, " in first.caption()
+    (numbers,) = summarize(source, criteria="pa")
+    assert list(numbers.standings.table.index) == ["nnpu", "vpu", "upu"]
+    assert not {"cheat", "pn-oracle"} & set(numbers.frame["algorithm"])
+    assert "cheat" not in read_scores(source)
+    assert "cheat" not in read_scores(source, algorithms=["cheat", "upu"])  # not even if asked for
+    (ranks,) = (figure for figure in find_figures() if figure.name == "ranks")
+    chart = ranks.draw(read_figure_data(source), "accuracy", "pa")
+    assert "cheat" not in json.dumps(chart.to_dict())
     write_page(source, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'class="best">99' not in text
@@ -108,5 +105,5 @@ def test_what_sees_true_labels_never_competes(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_none() -> None:
-    with pytest.raises(UserError, match="not a table of curves: it has no column base, supervised"):
+    with pytest.raises(UserError, match="base, supervised"):
         select(records({"upu": 0.7}).drop(columns=["base", "supervised"]))

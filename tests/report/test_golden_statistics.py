@@ -11,22 +11,22 @@ import pandas as pd
 import pytest
 
 from goldens import FOLDER
-from puarena.report.statistics import aggregates, bayes, elo, standing
+from puarena.report.statistics import bootstrap, compute_standings, elo, ranking
 
 CASES = json.loads((FOLDER / "statistics.json").read_text())["cases"]
 
 
 def _elo(case: Any) -> Any:
     inputs = case["inputs"]
-    won = np.array(inputs["wins"]) if "wins" in inputs else elo.wins(inputs["scores"])
+    won = np.array(inputs["wins"]) if "wins" in inputs else elo.sum_battles(inputs["scores"])
     np.testing.assert_allclose(won, case["expected_extra"]["wins"], rtol=1e-12)
-    return elo.ratings(won, case["params"]["reference"])
+    return elo.fit_ratings(won, case["params"]["reference"])
 
 
 def _rank(case: Any) -> Any:
     means = np.array([np.mean(problem, axis=0) for problem in case["inputs"]["scores"]])
     drawn = means[np.array(case["inputs"]["draws"])].mean(1)
-    np.testing.assert_allclose(standing.ranks_of(drawn), case["expected_extra"]["draw_ranks"])
+    np.testing.assert_allclose(ranking.compute_ranks(drawn), case["expected_extra"]["draw_ranks"])
     index = [
         (f"p{p}", s)
         for p, problem in enumerate(case["inputs"]["scores"])
@@ -34,14 +34,15 @@ def _rank(case: Any) -> Any:
     ]
     rows = [row for problem in case["inputs"]["scores"] for row in problem]
     frame = pd.DataFrame(rows, pd.MultiIndex.from_tuples(index))
-    items = standing.standings(frame, {name: name for name, _ in index}).items
-    ranks = {item.algorithm: item.rank for item in items}
-    assert [ranks[str(name)] for name in frame] == case["expected_value"]
-    return standing.ranks_of(means.mean(0))
+    places = compute_standings(frame, {name: name for name, _ in index}).table["place"]
+    assert [places[str(name)] for name in frame] == case["expected_value"]
+    return ranking.compute_ranks(means.mean(0))
 
 
 def _gap(case: Any) -> Any:
-    closed = aggregates.gap_closed(*(case["inputs"][name] for name in ("acc", "naive", "oracle")))
+    closed = bootstrap.compute_gap_closed(
+        *(case["inputs"][name] for name in ("acc", "naive", "oracle"))
+    )
     expected = [
         np.nan if value is None else value for value in case["expected_extra"]["per_problem"]
     ]
@@ -50,7 +51,7 @@ def _gap(case: Any) -> Any:
 
 
 def _improvement(case: Any) -> Any:
-    chances = aggregates.improvement(case["inputs"]["scores_x"], case["inputs"]["scores_y"])
+    chances = bootstrap.compute_win_chances(case["inputs"]["scores_x"], case["inputs"]["scores_y"])
     np.testing.assert_allclose(chances, case["expected_extra"]["per_problem"], rtol=1e-12)
     return np.mean(chances)
 
@@ -58,13 +59,15 @@ def _improvement(case: Any) -> Any:
 KINDS: dict[str, Callable[[Any], Any]] = {
     "elo": _elo,
     "rank": _rank,
-    "improvability": lambda case: aggregates.improvability(case["inputs"]["err"]).mean(0),
+    "improvability": lambda case: bootstrap.compute_improvability(case["inputs"]["err"]).mean(0),
     "gap-closed": _gap,
-    "signed-rank": lambda case: bayes.shares(
+    "signed-rank": lambda case: bootstrap.compute_rope_shares(
         case["inputs"]["z"], case["inputs"]["w"], case["params"]["rope"]
     ),
-    "iqm": lambda case: aggregates.iqm(case["inputs"]["scores"]),
-    "profile": lambda case: aggregates.profile(case["inputs"]["scores"], case["inputs"]["x"]),
+    "iqm": lambda case: bootstrap.compute_iqm(case["inputs"]["scores"]),
+    "profile": lambda case: bootstrap.share_above(
+        np.ravel(case["inputs"]["scores"]), case["inputs"]["x"]
+    ),
     "improvement": _improvement,
 }
 

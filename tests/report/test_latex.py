@@ -24,9 +24,8 @@ def test_calibrated_rows_are_shaded() -> None:
     assert shaded[0].startswith("\\rowcolor[gray]{0.93} nnpu-c & ")
     assert "Calibrated forms shaded." in text
     assert "shaded." not in to_latex(table(records({"upu": 0.7, "p3mix-c": 0.8})))
-    assert (
-        text.splitlines()[1] == "\\providecommand{\\rowcolor}[2][]{}"
-    )  # compiles without colortbl
+    # compiles without colortbl
+    assert text.splitlines()[1] == "\\providecommand{\\rowcolor}[2][]{}"
 
 
 @pytest.mark.skipif(TEX is None, reason="needs a TeX (pdflatex, lualatex or xelatex)")

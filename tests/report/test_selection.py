@@ -178,12 +178,12 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     whole = bytearray(file.read_bytes())
     whole[4 : len(whole) // 2] = bytes(len(whole) // 2 - 4)
     file.write_bytes(whole)
-    with pytest.raises(UserError, match=r"b\.parquet' is damaged"):
+    with pytest.raises(UserError, match=r"b\.parquet"):
         select(tmp_path)
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(UserError, match="unknown criterion 'pau'; did you mean 'pauc'"):
+    with pytest.raises(UserError, match=r"'pau'.*'pauc'"):
         select(frame([{"step": 100}]), ["pau"])
-    with pytest.raises(UserError, match="unknown metric 'acuracy'; did you mean 'accuracy'"):
+    with pytest.raises(UserError, match=r"'acuracy'.*'accuracy'"):
         aggregate(select(frame([{"step": 100}])), ["acuracy"])

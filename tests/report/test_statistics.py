@@ -1,4 +1,4 @@
-"""Statistics against textbook examples, and sentences instead of numbers where results are too few."""
+"""Statistics against textbook examples, and notes instead of numbers if results are too few."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.report import statistics as st
+from puarena.report.render import show_statistics
+from puarena.report.statistics import Statistics, describe_winner, ranking, read_scores, summarize
+from puarena.report.statistics.bootstrap import COLUMNS, compute_differences
 from puarena.results import Folder
 from sample_results import curves, records
 
-# Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2 and 3 what it
-# prints as equal, so the unprinted digit is made up here.
+# Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2
+# and 3 what it prints as equal, so the digit that is not printed is made up here.
 DEMSAR = pd.DataFrame(
     [
         (0.763, 0.768, 0.771, 0.798),
@@ -43,325 +45,330 @@ DEMSAR = pd.DataFrame(
 )
 
 
+def values(frame: pd.DataFrame, statistic: str) -> dict[Any, float]:
+    """The values of a statistic by algorithm, of pairs by both; of a test the only one."""
+    rows = frame[frame["statistic"] == statistic]
+    pairs = statistic.startswith(("wilcoxon", "pair", "win", "tie", "loss"))
+    keys = zip(rows["algorithm"], rows["other"], strict=True) if pairs else rows["algorithm"]
+    return dict(zip(keys, rows["value"], strict=True))
+
+
+def value(frame: pd.DataFrame, statistic: str) -> float:
+    """The value of the only row of a statistic."""
+    (only,) = values(frame, statistic).values()
+    return only
+
+
+def notes(frame: pd.DataFrame) -> str:
+    return " ".join(frame["note"])
+
+
 def test_demsar_ranks_and_friedman() -> None:
-    means = st.ranks(DEMSAR).mean()
-    assert means.round(3).to_dict() == {
-        "C4.5": 3.143,
-        "C4.5+m": 2.0,
-        "C4.5+cf": 2.893,
-        "C4.5+m+cf": 1.964,
-    }
-    test = st.friedman(DEMSAR)
-    assert (test.k, test.n, test.note) == (4, 14, "")
-    assert test.chi2_without_ties == pytest.approx(9.28, abs=0.005)
-    plain = test.chi2_without_ties
-    assert 13 * plain / (14 * 3 - plain) == pytest.approx(
-        3.69, abs=0.005
-    )  # the paper's F, before ties
+    means = ranking.rank_blocks(DEMSAR).mean()
+    assert means.round(3).tolist() == [3.143, 2.0, 2.893, 1.964]
+    test = ranking.run_friedman_test(DEMSAR)
+    assert tuple(test) == COLUMNS
+    assert set(test["n"]) == {14}
+    plain = value(test, "friedman-chi2-without-ties")
+    assert plain == pytest.approx(9.28, abs=0.005)
+    # the paper's F does not allow for ties
+    assert 13 * plain / (14 * 3 - plain) == pytest.approx(3.69, abs=0.005)
     from scipy.stats import friedmanchisquare
 
     expected = friedmanchisquare(*(DEMSAR[name] for name in DEMSAR))
-    assert test.chi2 == pytest.approx(expected.statistic)
-    assert test.p == pytest.approx(expected.pvalue)
-    assert 0.01 < test.f_p < 0.05
+    assert value(test, "friedman-chi2") == pytest.approx(expected.statistic)
+    assert value(test, "friedman-p") == pytest.approx(expected.pvalue)
+    assert 0.01 < value(test, "friedman-f-p") < 0.05
 
 
 def test_the_f_form_is_the_analysis_of_variance_of_the_ranks() -> None:
-    table = st.ranks(DEMSAR).to_numpy()
+    table = ranking.rank_blocks(DEMSAR).to_numpy()
     n, k = table.shape
     treatment = n * ((table.mean(0) - table.mean()) ** 2).sum() / (k - 1)
     residual = table - table.mean(0) - table.mean(1, keepdims=True) + table.mean()
-    assert st.friedman(DEMSAR).f == pytest.approx(
-        treatment / ((residual**2).sum() / ((n - 1) * (k - 1)))
-    )
+    f = treatment / ((residual**2).sum() / ((n - 1) * (k - 1)))
+    assert value(ranking.run_friedman_test(DEMSAR), "friedman-f") == pytest.approx(f)
 
 
 def test_demsar_nemenyi() -> None:
-    test = st.nemenyi(DEMSAR)
-    assert test.q == pytest.approx(2.569, abs=0.0005)
-    assert test.critical_difference == pytest.approx(1.25, abs=0.005)
-    assert st.nemenyi(DEMSAR, alpha=0.1).critical_difference == pytest.approx(1.12, abs=0.005)
-    assert st.nemenyi(DEMSAR.iloc[:, :3]).q == pytest.approx(2.343, abs=0.001)
+    def distance(scores: pd.DataFrame, alpha: float = 0.05) -> float:
+        return value(ranking.compute_critical_difference(scores, alpha), "critical-difference")
+
+    assert distance(DEMSAR) == pytest.approx(1.25, abs=0.005)
+    assert distance(DEMSAR) / math.sqrt(4 * 5 / (6 * 14)) == pytest.approx(2.569, abs=0.0005)
+    assert distance(DEMSAR, 0.1) == pytest.approx(1.12, abs=0.005)
+    three = distance(DEMSAR.iloc[:, :3]) / math.sqrt(3 * 4 / (6 * 14))
+    assert three == pytest.approx(2.343, abs=0.001)
     # 3.143 - 1.964 = 1.18 < 1.25: at 0.05 nothing can be told apart
-    assert test.groups == (("C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"),)
+    groups = ranking.group_ranks(DEMSAR, distance(DEMSAR))
+    assert groups == [("C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5")]
     # at 0.1 C4.5 is worse than both with m: 1.143 and 1.179 > 1.12
-    assert st.nemenyi(DEMSAR, alpha=0.1).groups == (
-        ("C4.5+m+cf", "C4.5+m", "C4.5+cf"),
-        ("C4.5+cf", "C4.5"),
-    )
+    groups = ranking.group_ranks(DEMSAR, distance(DEMSAR, 0.1))
+    assert groups == [("C4.5+m+cf", "C4.5+m", "C4.5+cf"), ("C4.5+cf", "C4.5")]
 
 
 def test_demsar_wilcoxon() -> None:
-    test = st.wilcoxon(DEMSAR[["C4.5", "C4.5+m"]])
-    (pair,) = test.pairs
-    assert pair.statistic == 12  # R+ = 93, R- = 12; the critical value for 14 data sets is 21
-    assert pair.n == test.n == 14
-    assert pair.p == pair.p_holm
-    assert pair.p < 0.05
-    assert test.significant == (pair,)
-    assert pair.difference < 0
+    test = ranking.run_pair_tests(DEMSAR[["C4.5", "C4.5+m"]])
+    # R+ = 93, R- = 12; the critical value for 14 data sets is 21
+    assert value(test, "wilcoxon-statistic") == 12
+    assert set(test["n"]) == {14}
+    assert value(test, "wilcoxon-p") == value(test, "wilcoxon-p-holm") < 0.05
+    assert value(test, "wilcoxon-difference") < 0
 
 
 def test_holm() -> None:
-    assert st.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert st.holm([0.9, 0.8]) == [1.0, 1.0]
-    assert st.holm([]) == []
+    assert ranking.correct_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
+    assert ranking.correct_holm([0.9, 0.8]) == [1.0, 1.0]
+    assert ranking.correct_holm([]) == []
 
 
 def test_pairs_with_a_reference() -> None:
-    everything, some = st.wilcoxon(DEMSAR), st.wilcoxon(DEMSAR, "C4.5+m+cf")
-    assert (len(everything.pairs), len(some.pairs)) == (6, 3)
-    assert {pair.a for pair in some.pairs} == {"C4.5+m+cf"}
-    same = {frozenset((pair.a, pair.b)): pair.p for pair in everything.pairs}
-    assert all(same[frozenset((pair.a, pair.b))] == pytest.approx(pair.p) for pair in some.pairs)
-    assert all(a.p_holm <= b.p_holm for a, b in zip(some.pairs, some.pairs[1:], strict=False))
+    every = values(ranking.run_pair_tests(DEMSAR), "wilcoxon-p")
+    some = values(ranking.run_pair_tests(DEMSAR, "C4.5+m+cf"), "wilcoxon-p")
+    assert (len(every), len(some)) == (6, 3)
+    assert {other for _, other in some} == {"C4.5+m+cf"}
+    same = {frozenset(pair): p for pair, p in every.items()}
+    assert all(same[frozenset(pair)] == pytest.approx(p) for pair, p in some.items())
 
 
 def test_ties_and_perfect_agreement() -> None:
     tied = pd.DataFrame(np.ones((6, 3)), columns=list("abc"))
-    assert "all algorithms are tied in all 6 blocks" in st.friedman(tied).note
-    assert [pair.p_holm for pair in st.wilcoxon(tied).pairs] == [1, 1, 1]
+    assert ranking.run_friedman_test(tied)["value"].isna().all()
+    assert "tied" in notes(ranking.run_friedman_test(tied))
+    p = values(ranking.run_pair_tests(tied), "wilcoxon-p-holm")
+    assert list(p.values()) == [1, 1, 1]
     ordered = pd.DataFrame([[3.0, 2.0, 1.0]] * 6, columns=list("abc"))
-    test = st.friedman(ordered)
-    assert (test.chi2, test.f, test.f_p) == (pytest.approx(12), math.inf, 0)
-    assert [(item.value, item.low, item.high) for item in st.mean_ranks(ordered).items] == [
-        (i, pytest.approx(i), pytest.approx(i)) for i in (1, 2, 3)
-    ]
+    test = ranking.run_friedman_test(ordered)
+    assert value(test, "friedman-chi2") == pytest.approx(12)
+    assert (value(test, "friedman-f"), value(test, "friedman-f-p")) == (math.inf, 0)
+    means = ranking.average_ranks(ordered)
+    expected = [[i] * 3 for i in (1, 2, 3)]
+    np.testing.assert_allclose(means[["value", "low", "high"]], expected)
 
 
 def test_bootstrap_is_seeded_and_covers() -> None:
-    assert st.mean_ranks(DEMSAR) == st.mean_ranks(DEMSAR)
-    assert st.mean_ranks(DEMSAR, seed=1) != st.mean_ranks(DEMSAR)
-    for item in st.mean_ranks(DEMSAR).items:
-        assert item.low < item.value < item.high
-        assert item.n == 14
+    means = ranking.average_ranks(DEMSAR)
+    pd.testing.assert_frame_equal(means, ranking.average_ranks(DEMSAR))
+    assert not means.equals(ranking.average_ranks(DEMSAR, seed=1))
+    assert (means["low"] < means["value"]).all()
+    assert (means["value"] < means["high"]).all()
     random = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([["p", "q"], range(50)])
-    frame = pd.DataFrame(
-        random.normal([80, 79, 70], 1, size=(100, 3)), index=index, columns=["a", "b", "c"]
-    )
-    found = st.differences(frame, "a")
-    assert [item.algorithm for item in found.items] == ["b", "c"]
-    b = found.items[0]
+    scores = random.normal([80, 79, 70], 1, size=(100, 3))
+    frame = pd.DataFrame(scores, index=index, columns=["a", "b", "c"])
+    found = compute_differences(frame, "a")
+    assert list(found["algorithm"]) == ["b", "c"]
     gaps = frame["b"] - frame["a"]
-    assert b.value == pytest.approx(gaps.mean())
+    b = found.iloc[0]
+    assert b["value"] == pytest.approx(gaps.mean())
     half = 1.96 * gaps.std() / 10  # the interval of the normal distribution
-    assert (b.value - b.low, b.high - b.value) == (
-        pytest.approx(half, rel=0.15),
-        pytest.approx(half, rel=0.15),
-    )
+    assert b["value"] - b["low"] == pytest.approx(half, rel=0.15)
+    assert b["high"] - b["value"] == pytest.approx(half, rel=0.15)
 
 
 @pytest.mark.parametrize("n, k", [(14, 2), (4, 4), (0, 4)])
-def test_too_few_results_are_a_sentence(n: int, k: int) -> None:
+def test_too_few_results_have_a_note_and_no_value(n: int, k: int) -> None:
     few = DEMSAR.iloc[:n, :k]
-    for test in (st.friedman(few), st.nemenyi(few)):
-        assert "No number for" in test.note
-        assert f"there are {k if k < 3 else n}" in test.note
-        assert (test.n, test.k) == (n, k)
-    assert math.isnan(st.friedman(few).chi2)
-    assert math.isnan(st.nemenyi(few).critical_difference)
+    tests = [ranking.run_friedman_test(few), ranking.compute_critical_difference(few)]
     if n < 6:
-        assert f"needs 6 blocks, and there are {n}" in st.wilcoxon(few).note
-        assert st.wilcoxon(few).pairs == ()
-    assert "needs 2 algorithms, and there are 1" in st.wilcoxon(DEMSAR.iloc[:, :1]).note
+        tests.append(ranking.run_pair_tests(few))
+    for test in tests:
+        assert test["value"].isna().all()
+        assert f"there are {k if k < 3 else n}" in notes(test)
+        assert set(test["n"]) == {n}
+    assert "there are 1" in notes(ranking.run_pair_tests(DEMSAR.iloc[:, :1]))
 
 
 def many(problems: int = 6, **fixed: Any) -> pd.DataFrame:
     """Four algorithms and the oracle on several problems, three splits each."""
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.75, "pan": 0.6, "pn-oracle": 0.95}
-    return pd.concat(
-        records({a: m + i / 100 for a, m in means.items()}, dataset=f"d{i}", **fixed)
-        for i in range(problems)
-    )
+    parts = []
+    for i in range(problems):
+        shifted = {name: mean + i / 100 for name, mean in means.items()}
+        parts.append(records(shifted, dataset=f"d{i}", **fixed))
+    return pd.concat(parts)
+
+
+def summarize_one(source: pd.DataFrame, **options: Any) -> Statistics:
+    (found,) = summarize(source, **({"criteria": "pa"} | options))
+    return found
 
 
 def test_from_records() -> None:
-    (found,) = st.statistics(many(), criteria="pa")
-    assert found.algorithms == ("nnpu", "vpu", "upu", "pan")  # the oracle does not compete
-    assert (found.n, found.friedman.n, found.friedman.k, found.wilcoxon.n, found.differences.n) == (
-        6,
-        6,
-        4,
-        6,
-        18,
-    )
-    assert [item.value for item in found.ranks.items] == [1, 2, 3, 4]
-    assert found.friedman.chi2 == pytest.approx(18)
-    assert found.differences.reference == "nnpu"
-    assert [item.value for item in found.differences.items] == pytest.approx([-5, -10, -20])
-    assert found.blocks[0] == "d0, case 1, OS 30%"
-    assert [s.criterion for s in st.statistics(many(), metrics="auc")] == ["pa", "pauc", "oa"]
-    (split,) = st.statistics(
-        many(2), criteria="pa", over="splits", algorithms=["upu", "nnpu", "pn-oracle"]
-    )
-    assert split.n == 6
-    assert split.algorithms == ("nnpu", "upu")  # what sees the true labels never competes
-    assert "share data" in split.notes[0]
+    found = summarize_one(many())
+    assert tuple(found.frame) == COLUMNS
+    # the oracle does not compete
+    assert values(found.frame, "mean-rank") == {"nnpu": 1, "vpu": 2, "upu": 3, "pan": 4}
+    counts = {name: set(found.of(name)["n"]) for name in ("mean-rank", "wilcoxon-p", "difference")}
+    assert counts == {"mean-rank": {6}, "wilcoxon-p": {6}, "difference": {18}}
+    assert value(found.frame, "friedman-chi2") == pytest.approx(18)
+    assert found.reference == "nnpu"
+    gaps = values(found.frame, "difference")
+    assert gaps == pytest.approx({"vpu": -5, "upu": -10, "pan": -20})
+    assert [item.criterion for item in summarize(many(), metrics="auc")] == ["pa", "pauc", "oa"]
+    chosen = ["upu", "nnpu", "pn-oracle"]
+    split = summarize_one(many(2), over="splits", algorithms=chosen)
+    assert set(split.of("mean-rank")["n"]) == {6}
+    assert list(split.of("mean-rank")["algorithm"]) == ["nnpu", "upu"]
+    assert any("Splits of one problem" in note for note in split.notes)
     json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_who_won_and_how_sure_that_is() -> None:
-    (found,) = st.statistics(many(), criteria="pa")
-    placed = found.standings
-    assert (placed.n, placed.datasets, placed.unit, placed.splits) == (6, 6, "datasets", (3, 3))
-    assert [
-        (item.algorithm, item.rank, item.rank_low, item.rank_high) for item in placed.items
-    ] == [
-        ("nnpu", 1, 1, 1),
-        ("vpu", 2, 2, 2),
-        ("upu", 3, 3, 3),
-        ("pan", 4, 4, 4),
+    found = summarize_one(many())
+    standings = found.standings
+    assert (standings.problems, standings.datasets, standings.unit) == (6, 6, "datasets")
+    assert standings.splits == (3, 3)
+    places = standings.table[["place", "place_low", "place_high"]]
+    assert places.loc[["nnpu", "vpu", "upu", "pan"]].to_numpy().tolist() == [
+        [i] * 3 for i in (1, 2, 3, 4)
     ]
-    assert placed.tied == ("nnpu",)
-    assert "all 3 other methods are behind by more than chance (n = 6 problems" in st.verdict(
-        placed, "accuracy"
-    )
-    few = replace(placed, unit="splits")
-    assert "are behind by more than chance on these problems (n" in st.verdict(few, "accuracy")
-    assert [round(item.value) for item in found.elo.items if item.algorithm == "nnpu"] == [1000]
-    assert [item.algorithm for item in found.elo.items] == ["nnpu", "vpu", "upu", "pan"]
-    assert "won or lost every battle" in found.elo.note
-    assert "needs a naive method" in found.gap_closed.note
-    assert (found.improvability.n, found.iqm.n, found.profile.n) == (6, 18, 18)
-    duel = next(duel for duel in found.duels if {duel.a, duel.b} == {"nnpu", "pan"})
-    assert sorted([duel.wins, duel.losses]) == [0, 6]
-    assert (duel.n, duel.ties) == (6, 0)
-    assert abs(duel.difference) == pytest.approx(20)
-    assert found.signed_rank.unit == "datasets"
-    assert all(item.worse > 0.9 and item.n == 6 for item in found.signed_rank.items)
-    (wide,) = st.statistics(many(), criteria="pa", rope=30)
-    assert all(item.same == 1 for item in wide.signed_rank.items)
-    with pytest.raises(UserError, match="region of practical equivalence"):
-        st.statistics(many(), rope=-1)
+    assert standings.tied == ("nnpu",)
+    verdict = found.verdict
+    assert verdict.startswith("Highest mean accuracy: nnpu (82.50); tied with it: none")
+    assert "6 problems, 6 datasets, 3 splits each" in verdict
+    elo = values(found.frame, "elo")
+    assert list(elo) == ["nnpu", "vpu", "upu", "pan"]
+    assert elo["nnpu"] == 1000
+    assert list(found.of("elo")["note"] != "") == [True, False, False, True]
+    assert found.of("gap-closed")["value"].isna().all()
+    counts = [set(found.of(name)["n"]) for name in ("improvability", "iqm")]
+    assert counts == [{6}, {18}]
+    assert values(found.frame, "wins")["pan", "nnpu"] == 0
+    assert values(found.frame, "losses")["pan", "nnpu"] == 6
+    assert values(found.frame, "pair-difference")["pan", "nnpu"] == pytest.approx(-20)
+    assert values(found.frame, "win-chance")["pan", "nnpu"] == 0
+    assert all(p > 0.9 for p in values(found.frame, "probability-worse").values())
+    wide = summarize_one(many(), rope=30)
+    assert set(values(wide.frame, "probability-same").values()) == {1}
+    with pytest.raises(UserError, match="-1") as error:
+        summarize(many(), rope=-1)
+    assert error.value.code == "invalid-value"
 
 
-def test_no_number_is_cut_where_there_is_little_room() -> None:
-    out = StringIO()
-    means = {
-        name: 0.5 + i / 20 for i, name in enumerate(("pn-naive", "upu", "nnpu", "vpu", "pn-oracle"))
-    }
+def test_the_winner_in_one_line() -> None:
+    standings = summarize_one(many()).standings
+    table = standings.table.assign(tied=True)
+    text = describe_winner(replace(standings, table=table), "accuracy")
+    assert "tied with it: vpu, upu, pan (n" in text
+    table = table.assign(mean=table["mean"].iloc[0])
+    text = describe_winner(replace(standings, table=table), "accuracy")
+    assert "nnpu, vpu, upu, pan (82.50)" in text
+    few = describe_winner(replace(standings, unit=""), "accuracy")
+    assert "too few" in few
+
+
+def test_no_number_is_cut_if_there_is_little_room() -> None:
+    names = ("pn-naive", "upu", "nnpu", "vpu", "pn-oracle")
+    means = {name: 0.5 + i / 20 for i, name in enumerate(names)}
     source = pd.concat([records(means, case=case) for case in (1, 2)])
-    st.show_statistics(st.statistics(source, criteria=["oa"]), Console(width=80, file=out))
-    text = out.getvalue()
-    assert "…" not in text
-    assert "won-tied-lost" in text
-    assert "better, same, worse" not in text.split("Mean ranks")[0]  # a column that would be empty
+    for width in (50, 80):
+        out = StringIO()
+        show_statistics(summarize(source, criteria=["oa"]), Console(width=width, file=out))
+        lines = out.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        assert "…" not in out.getvalue()
+        assert any("lost" in line for line in lines)
+        assert not any("same" in line for line in lines[:-5])  # a column that would be empty
 
 
 def test_datasets_are_drawn_and_not_their_cases() -> None:
     cases = pd.concat([many(2, case=case) for case in (1, 2, 3)])
-    (found,) = st.statistics(cases, criteria="pa")
-    assert (found.standings.n, found.standings.datasets, found.standings.unit) == (6, 2, "splits")
-    assert "2 datasets are too few to draw again (5 needed)" in found.standings.note
-    assert "With 3 splits they are too narrow" in found.standings.note
-    assert "needs 5 datasets" in found.signed_rank.note
-    (few,) = st.statistics(cases[cases["split"] < 2], criteria="pa")
-    assert few.standings.unit == ""
-    assert "too few to say who can be told apart" in st.verdict(few.standings, "accuracy")
-    assert few.standings.tied == ("nnpu",)
-    assert all(math.isnan(item.rank_low) for item in few.standings.items)
+    found = summarize_one(cases)
+    standings = found.standings
+    assert (standings.problems, standings.datasets, standings.unit) == (6, 2, "splits")
+    assert "datasets: 2 (5 needed)" in standings.note
+    assert "With 3 splits" in standings.note
+    assert "there are 2" in notes(found.of("probability-better"))
+    few = summarize_one(cases[cases["split"] < 2]).standings
+    assert few.unit == ""
+    assert few.tied == ("nnpu",)
+    assert few.table["place_low"].isna().all()
 
 
-def test_frames_make_the_gap_and_have_no_place() -> None:
+def test_baselines_make_the_gap_and_have_no_place() -> None:
     means = {"upu": 0.75, "nnpu": 0.8, "pn-naive": 0.7, "pn-oracle": 0.9}
-    (found,) = st.statistics(records(means), criteria="pa", algorithms=["upu", "nnpu"])
-    assert found.algorithms == ("nnpu", "upu")
-    assert {item.algorithm: item.value for item in found.gap_closed.items} == {
-        "nnpu": pytest.approx(0.5),
-        "upu": pytest.approx(0.25),
-    }
-    (found,) = st.statistics(records(means), criteria="pa")
-    assert [item.algorithm for item in found.standings.items] == ["nnpu", "upu"]
+    found = summarize_one(records(means), algorithms=["upu", "nnpu"])
+    assert values(found.frame, "gap-closed") == pytest.approx({"nnpu": 0.5, "upu": 0.25})
+    found = summarize_one(records(means))
+    assert list(found.standings.table.index) == ["nnpu", "upu"]
 
 
 def test_exact_ties_are_ties() -> None:
     frame = pd.DataFrame({"a": [0.1 + 0.2, 1], "b": [0.3, 1.0], "c": [0.2, 0.5]}) * 100
-    assert st.ranks(frame)[["a", "b"]].to_numpy().tolist() == [[1.5, 1.5], [1.5, 1.5]]
-    test = st.wilcoxon(pd.concat([frame] * 3))
-    assert next(pair for pair in test.pairs if pair.a == "a" and pair.b == "b").p == 1
+    assert ranking.rank_blocks(frame)[["a", "b"]].to_numpy().tolist() == [[1.5, 1.5]] * 2
+    assert ranking.compute_ranks(frame)[:, :2].tolist() == [[1.5, 1.5]] * 2
+    test = ranking.run_pair_tests(pd.concat([frame] * 3))
+    assert values(test, "wilcoxon-p")["a", "b"] == 1
 
 
 def test_few_problems_and_missing_results() -> None:
-    (found,) = st.statistics(many(2), criteria="pa")
-    assert [item.value for item in found.ranks.items] == [
-        1,
-        2,
-        3,
-        4,
-    ]  # a mean rank is a description, no claim
-    assert "needs 5 blocks, and there are 2" in found.friedman.note
-    assert "needs 6 blocks, and there are 2" in found.wilcoxon.note
-    assert found.to_dict()["nemenyi"]["critical_difference"] is None
+    found = summarize_one(many(2))
+    # a mean rank is a description, no claim
+    assert list(values(found.frame, "mean-rank").values()) == [1, 2, 3, 4]
+    assert "there are 2" in notes(found.of("friedman-chi2"))
+    assert "there are 2" in notes(found.of("wilcoxon-p"))
     source = many()
     source = source[(source["algorithm"] != "pan") | (source["dataset"] != "d0")]
-    (found,) = st.statistics(source, criteria="pa")
-    assert found.n == 5
-    assert "1 of 6 blocks left out because an algorithm has no result there (pan)" in found.notes[0]
+    found = summarize_one(source)
+    assert set(found.of("mean-rank")["n"]) == {5}
+    assert any("1 of 6 blocks left out" in note and "(pan)" in note for note in found.notes)
+    assert "pan" not in found.standings.table.index
     nothing = source[(source["algorithm"] == "pan") == (source["dataset"] == "d1")]
-    (found,) = st.statistics(nothing, criteria="pa")
-    assert "no block in which every algorithm has a result" in found.ranks.note
-    with pytest.raises(UserError, match="cannot be compared"):
-        st.statistics(nothing, criteria="pa", reference="upu")
+    assert "no block" in notes(summarize_one(nothing).of("mean-rank"))
+    with pytest.raises(UserError, match="'upu'") as error:
+        summarize_one(nothing, reference="upu")
+    assert error.value.code == "missing-data"
 
 
 def test_problems_may_have_different_numbers_of_splits() -> None:
     source = many(2)
     source = source[(source["dataset"] != "d1") | (source["split"] < 2)]
-    (found,) = st.statistics(source, criteria="pa", over="splits")
-    assert found.n == 5
-    assert len(found.notes) == 1  # nothing was left out
-    assert "there are 2 and 5" in found.differences.note
-    assert st.scores(source, over="splits").shape == (5, 4)
-    assert st.scores(source, algorithms=["upu"]).loc["d0, case 1, OS 30%", "upu"] == pytest.approx(
-        70
-    )
+    found = summarize_one(source, over="splits")
+    assert set(found.of("mean-rank")["n"]) == {5}
+    assert not any("left out" in note for note in found.notes)
+    assert "there are 2 and 5" in notes(found.of("difference"))
+    assert read_scores(source, over="splits").shape == (5, 4)
+    scores = read_scores(source, algorithms=["upu"])
+    assert scores.loc["d0, case 1, OS 30%", "upu"] == pytest.approx(70)
 
 
-def test_mistakes() -> None:
-    for wrong in (
-        {"metrics": "acuracy"},
-        {"criteria": "pu"},
-        {"over": "problem"},
-        {"algorithms": ["upx"]},
-        {"reference": "nnpx"},
-    ):
-        with pytest.raises(UserError, match="did you mean"):
-            st.statistics(many(), **wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "wrong, token",
+    [
+        ({"metrics": "acuracy"}, "accuracy"),
+        ({"criteria": "pu"}, "pauc"),
+        ({"over": "problem"}, "problems"),
+        ({"algorithms": ["upx"]}, "upu"),
+        ({"reference": "nnpx"}, "nnpu"),
+    ],
+)
+def test_an_unknown_name(wrong: dict[str, Any], token: str) -> None:
+    with pytest.raises(UserError, match=f"'{token}'"):
+        summarize(many(), **wrong)
 
 
 def test_command(tmp_path: Any) -> None:
     store = Folder.create(tmp_path, {"name": "x"}, "abc")
-    names = [(i, a) for i in range(6) for a in ("upu", "nnpu", "vpu")]
-    parts = [
-        curves("f", algorithm=a, dataset=f"d{i}").assign(run=f"{a}{i}-" + curves("f")["run"])
-        for i, a in names
-    ]
-    parts = [part.assign(test_accuracy=len(part["algorithm"].iloc[0]) / 10) for part in parts]
+    parts = []
+    for i in range(6):
+        for name in ("upu", "nnpu", "vpu"):
+            part = curves("f", algorithm=name, dataset=f"d{i}")
+            part = part.assign(run=f"{name}{i}-" + part["run"], test_accuracy=len(name) / 10)
+            parts.append(part)
     store.write_shard("f", pd.concat(parts))
     done = CliRunner().invoke(app, ["stats", str(tmp_path), "--json", "--criterion", "pa"])
     assert done.exit_code == 0, done.output
     (found,) = json.loads(done.stdout)
-    assert found["n"] == 6
-    assert found["friedman"]["chi2"] > 0
-    text = (
-        CliRunner()
-        .invoke(app, ["stats", str(tmp_path), "--criterion", "pa", "--metric", "accuracy,auc"])
-        .stdout
-    )
-    for words in (
-        "Accuracy, models chosen by PA",
-        "AUC, models chosen by PA",
-        "Friedman",
-        "n = 6",
-        "critical difference",
-        "Holm",
-        "has the highest mean accuracy",
-        "cases of one dataset stay together",
-        "Elo from battles on n = 6 problems",
-        "interquartile mean of n = ",
-        "Bayesian signed-rank test",
-    ):
-        assert words in " ".join(text.split())
+    rows = {row["statistic"]: row for row in found["statistics"]}
+    assert rows["friedman-chi2"]["n"] == 6
+    assert rows["friedman-chi2"]["value"] > 0
+    options = ["--criterion", "pa", "--metric", "accuracy,auc"]
+    text = CliRunner().invoke(app, ["stats", str(tmp_path), *options]).stdout
+    for word in ("Accuracy", "AUC", "Friedman", "critical difference", "Holm", "Elo", "IQM"):
+        assert word in text
     wrong = CliRunner().invoke(app, ["stats", str(tmp_path), "--metric", "acuracy"])
-    assert (wrong.exit_code, "did you mean 'accuracy'" in wrong.stderr) == (2, True)
+    assert wrong.exit_code == 2
+    assert "'accuracy'" in wrong.stderr

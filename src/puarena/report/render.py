@@ -207,8 +207,7 @@ TEX_CHARACTERS = {
     "±": r"$\pm$",
     **{special: f"\\{special}" for special in "&%$#_"},
 }
-TEX_HEAD = r"""% Made by puarena. In the preamble:
-% \usepackage{booktabs}, and \usepackage{colortbl} for shaded rows
+TEX_HEAD = r"""% The preamble needs \usepackage{booktabs}, and \usepackage{colortbl} for shaded rows.
 \providecommand{\rowcolor}[2][]{}
 """
 
@@ -471,7 +470,7 @@ def describe_statistics(item: Statistics) -> list[str]:
     if len(holm):
         differ = int((holm < ALPHA).sum())
         shown = f"; the first {MAX_PAIRS} are shown" if differ > MAX_PAIRS else ""
-        lines.append(f"{differ} of {len(holm)} pairs differ at {ALPHA:g}{shown}.")
+        lines.append(f"{differ} of {len(holm)} pairs differ at {ALPHA:g} (Wilcoxon, Holm){shown}.")
     noted = item.frame[item.frame["note"] != ""]
     for (statistic, note), rows in noted.groupby(["statistic", "note"], sort=False):
         names = list(rows["algorithm"])

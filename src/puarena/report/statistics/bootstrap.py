@@ -222,6 +222,13 @@ def compute_iqm(values: Any, axis: int | None = None) -> Any:
     return np.take(values, range(cut, values.shape[axis] - cut), axis).mean(axis)
 
 
+def share_above(values: Any, at: Any) -> Any:
+    """Return the share of values, over the first axis, strictly above every point."""
+    import numpy as np
+
+    return (np.asarray(values, float)[..., None] > np.asarray(at, float)).mean(0)
+
+
 def compute_win_chances(first: Iterable[Any], second: Iterable[Any]) -> list[float]:
     """Return, per problem, the chance that a split of the first is better; a tie counts half."""
     import numpy as np
@@ -291,13 +298,13 @@ def compute_profiles(splits: DataFrame, seed: int = 0) -> DataFrame:
 
     values = splits.to_numpy()
     at = np.linspace(values.min(), values.max(), PROFILE_POINTS).round(4)
-    above = values[:, :, None] > at  # [lines, algorithms, points]
-    share = above.mean(0)
+    share = share_above(values, at)  # [algorithms, points]
     low = high = np.full(share.shape, math.nan)
     drawn = _draw_stratified(splits, seed)
     if drawn is not None:
         counts = [np.bincount(lines, minlength=len(values)) for lines in drawn]
         weights = np.stack(counts) / len(values)
+        above = values[:, :, None] > at
         low, high = percentile_interval(np.tensordot(weights, above.astype(float), 1))
     names = [str(name) for name in splits.columns]
     columns = {
