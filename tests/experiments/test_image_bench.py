@@ -471,7 +471,11 @@ def test_page_and_figures_of_four_datasets(tmp_path):
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert all(f"{name}, case 1" in text for name in ("cifar10", "imagenette", "letter", "usps"))
     read = read_figure_data(source, ["accuracy"], ["pa"])
-    drawn = {d.figure.name: d.chart is not None for figure in find_figures() for d in draw_figure(figure, read)}
+    drawn = {
+        d.figure.name: d.chart is not None
+        for figure in find_figures()
+        for d in draw_figure(figure, read)
+    }
     assert drawn["overall"]
     assert drawn["ranks"]
     assert drawn["learning-curves"]

@@ -106,7 +106,11 @@ def test_a_released_run_end_to_end(tmp_path):
     np.testing.assert_allclose(hard["test_auc"], balanced, atol=1e-9)
     (table,) = puarena.table(tmp_path)
     assert {column.criterion for column in table.columns} == {"pa-released", "pauc", "oa"}
-    assert [row.method.label for row in table.rows] == ["nnpu@released", "pusb@released", "pue@released"]
+    assert [row.method.label for row in table.rows] == [
+        "nnpu@released",
+        "pusb@released",
+        "pue@released",
+    ]
 
 
 def _specificity(frame):
