@@ -48,6 +48,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from threadpoolctl import threadpool_limits
 
 import puarena
+from puarena import catalog
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RENAMED = {  # parts of names of columns, datasets and files: in older code -> here
@@ -195,7 +196,9 @@ def make_tables() -> dict[str, tuple[Any, Any]]:
 
 def make_classifier(name: str) -> Any:
     """Make the estimator that a name stands for; networks train for 300 steps."""
-    return puarena.PUClassifier(name, steps=300, random_state=0, device="cpu")
+    if name != "auto" and not catalog.get(name).is_classic:
+        return puarena.PUNetClassifier(name, steps=300, random_state=0, device="cpu")
+    return puarena.PUClassifier(name, random_state=0, device="cpu")
 
 
 def freeze_estimators(work: Path) -> Found:

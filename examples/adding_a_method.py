@@ -34,7 +34,7 @@ def main(steps: int) -> None:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    from puarena import PUClassifier
+    from puarena import PUNetClassifier
 
     plugins.load(__file__)
     X, digit = load_digits(return_X_y=True)
@@ -43,7 +43,7 @@ def main(steps: int) -> None:
         scores = []
         for seed in range(3):
             labeled = even & (np.random.default_rng(seed).random(len(X)) < 0.4)
-            clf = PUClassifier(algorithm, prior=0.5, steps=steps, random_state=seed).fit(X, labeled)
+            clf = PUNetClassifier(algorithm, prior=0.5, steps=steps, random_state=seed).fit(X, labeled)
             scores.append(clf.score(X_test, even_test))
         print(f"{algorithm:>8}: accuracy {np.mean(scores):.3f} ± {np.std(scores):.3f}")
 

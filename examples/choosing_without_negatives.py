@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import RandomizedSearchCV, train_test_split
 
-from puarena import PUClassifier, PUSearch, PUStratifiedKFold, proxy_accuracy
+from puarena import PUNetClassifier, PUSearch, PUStratifiedKFold, proxy_accuracy
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 
@@ -20,7 +20,7 @@ labeled = even & (np.random.default_rng(0).random(len(X)) < 0.4)
 
 # All configurations of an algorithm with one batch size train together. Chosen by PA, which needs no negative:
 # it is accuracy + prior, estimated from held-out positives and unlabeled rows.
-base = PUClassifier("nnpu", prior=0.5, steps=steps, random_state=0)
+base = PUNetClassifier("nnpu", prior=0.5, steps=steps, random_state=0)
 search = PUSearch(
     base, algorithms=["nnpu", "vpu", "dist-pu"], n_iter=4, criterion="pa", random_state=0
 )

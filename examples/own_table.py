@@ -45,7 +45,7 @@ for row in clf.sensitivity(table, labeled):
 
 # Keep it and use it elsewhere; no pickle is involved.
 with tempfile.TemporaryDirectory() as folder:
-    again = load_model(clf.save(folder))
+    again = load_model(clf.save(f"{folder}/model.skops"))
     assert np.array_equal(again.predict_proba(table)[:, 1], probability)
 
 print(f"accuracy on the unlabeled rows: {clf.score(table[~labeled], female[~labeled]):.3f}")

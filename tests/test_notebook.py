@@ -135,9 +135,9 @@ def test_tables_in_a_list_show_themselves():
 def test_a_search_shows_what_was_tried():
     X, y, _ = table()
     search = PUSearch(quick(), n_iter=2, random_state=0)
-    assert "PUSearch" in search._repr_html_()
+    assert "PUSearch" in search._repr_mimebundle_()["text/html"]
     search.fit(X, y)
-    html = search._repr_html_()
+    html = search._repr_mimebundle_()["text/html"]
     for line in search.results_:
         assert f"<td>{'<b>' if line['rank'] == 1 else ''}{line['params']['lr']:.2e}" in html
     assert f"prior {search.prior_:.3f}" in html

@@ -211,7 +211,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from typer.testing import CliRunner
-from puarena import PUClassifier, PUScorer, PUSearch
+from puarena import PUNetClassifier, PUScorer, PUSearch
 from puarena.cli import app
 
 def call(line):
@@ -243,7 +243,7 @@ rng = np.random.default_rng(0)
 truth = np.arange(200) % 2 == 0
 X, y = rng.normal(size=(200, 2)) + 3 * truth[:, None], truth & (rng.random(200) < 0.5)
 options = dict(network="narrow", selection="lifted", steps=4, prior=0.5, members=1, random_state=0)
-clf = PUClassifier("twins", **options).fit(X, y)
+clf = PUNetClassifier("twins", **options).fit(X, y)
 search = PUSearch(clf, algorithms=["nnpu", "twins"], criterion="lifted", n_iter=1, random_state=0).fit(X, y)
 said["search"] = [row["lifted"] for row in search.results_]
 said["curve"] = sorted(clf.curve_[0])

@@ -17,19 +17,21 @@ _HOMES = {
     "Spec": ("puarena.experiments.spec", "Spec"),
     "load": ("puarena.report.sources", "load"),
     "table": ("puarena.report.tables", "table"),
-    "PUClassifier": ("puarena.estimators.estimator", "PUClassifier"),
+    "PUClassifier": ("puarena.estimators.classifier", "PUClassifier"),
+    "PUNetClassifier": ("puarena.estimators.network", "PUNetClassifier"),
     "PUSearch": ("puarena.estimators.search", "PUSearch"),
-    "PUStratifiedKFold": ("puarena.estimators.splits", "PUStratifiedKFold"),
-    "PUShuffleSplit": ("puarena.estimators.splits", "PUShuffleSplit"),
-    "PUScorer": ("puarena.estimators.scoring", "PUScorer"),
-    "proxy_accuracy": ("puarena.estimators.scoring", "proxy_accuracy"),
-    "proxy_auc": ("puarena.estimators.scoring", "proxy_auc"),
-    "load_model": ("puarena.estimators.loading", "load_model"),
-    "save_model": ("puarena.estimators.saving", "save_model"),
+    "PUStratifiedKFold": ("puarena.estimators.model_selection", "PUStratifiedKFold"),
+    "PUShuffleSplit": ("puarena.estimators.model_selection", "PUShuffleSplit"),
+    "PUScorer": ("puarena.estimators.model_selection", "PUScorer"),
+    "proxy_accuracy": ("puarena.estimators.model_selection", "proxy_accuracy"),
+    "proxy_auc": ("puarena.estimators.model_selection", "proxy_auc"),
+    "load_model": ("puarena.estimators.persistence", "load_model"),
+    "save_model": ("puarena.estimators.persistence", "save_model"),
 }
 _ROOMS = ("classics", "metrics", "priors")  # subpackages that are there after ``import puarena``
 __all__ = [
     "PUClassifier",
+    "PUNetClassifier",
     "PUScorer",
     "PUSearch",
     "PUShuffleSplit",
@@ -51,12 +53,17 @@ __all__ = [
 
 if TYPE_CHECKING:
     from puarena import classics, metrics, priors
-    from puarena.estimators.estimator import PUClassifier
-    from puarena.estimators.loading import load_model
-    from puarena.estimators.saving import save_model
-    from puarena.estimators.scoring import PUScorer, proxy_accuracy, proxy_auc
+    from puarena.estimators.classifier import PUClassifier
+    from puarena.estimators.model_selection import (
+        PUScorer,
+        PUShuffleSplit,
+        PUStratifiedKFold,
+        proxy_accuracy,
+        proxy_auc,
+    )
+    from puarena.estimators.network import PUNetClassifier
+    from puarena.estimators.persistence import load_model, save_model
     from puarena.estimators.search import PUSearch
-    from puarena.estimators.splits import PUShuffleSplit, PUStratifiedKFold
     from puarena.experiments.run import run
     from puarena.experiments.spec import Spec
     from puarena.report.sources import load

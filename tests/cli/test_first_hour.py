@@ -308,12 +308,12 @@ def test_a_plugin_in_its_own_words(churn):
 
 
 def test_a_full_disk_after_training_is_one_sentence(churn, monkeypatch):
-    from puarena.estimators.estimator import PUClassifier
+    from puarena.estimators.table_classifier import TableClassifier
 
     def full(self, folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(PUClassifier, "save", full)
+    monkeypatch.setattr(TableClassifier, "save", full)
     fit = [
         "fit",
         "churn.csv",

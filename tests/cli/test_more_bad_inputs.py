@@ -296,17 +296,6 @@ def test_run(options, words, tmp_path, monkeypatch):
         (lambda r: puarena.table(r, metrics=3), "neither"),
         (lambda r: puarena.table(r, algorithms="nnpux"), "'nnpux'"),
         (lambda r: puarena.table(puarena.load(r).df().assign(step="a")), "not a table of curves"),
-        (lambda r: puarena.load_model(3), "3"),
-        (lambda r: puarena.load_model(None), "None"),
-        (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(X, Y).save(""), "''"),
-        (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(X, Y).save(None), "None"),
-        (lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(1e300 * X, Y), "column 0"),
-        (
-            lambda r: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(
-                np.full((40, 2), np.nan), Y
-            ),
-            "no column",
-        ),
         (lambda r: estimate_prior(X, Y, n_bootstrap=-1), "n_bootstrap"),
         (lambda r: estimate_prior(X, Y, method=None), "unknown method"),
     ],
@@ -319,7 +308,7 @@ def test_python(what, words, results, folder):
 def test_a_matrix_with_a_column_without_values_is_fitted_and_predicted(folder):
     gaps = np.column_stack([X, np.full(40, np.nan)])
     with pytest.warns(UserWarning, match="left out: 'column 2'"):
-        clf = puarena.PUClassifier("nnpu", prior=0.6, steps=2, random_state=0).fit(gaps, Y)
+        clf = puarena.PUNetClassifier("nnpu", prior=0.6, steps=2, random_state=0).fit(gaps, Y)
     full = np.column_stack([X, np.ones(40)])
     assert np.array_equal(clf.decision_function(full), clf.decision_function(gaps))
 

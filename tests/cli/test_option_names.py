@@ -47,7 +47,7 @@ def python_names(command: str) -> set[str]:
         "report": parameters(table, keep),
         "stats": parameters(summarize),
         "compare": parameters(compare),
-        "fit": parameters(puarena.PUClassifier) | {"positive_label", *parameters(PUSearch)},
+        "fit": parameters(puarena.PUNetClassifier, PUSearch),
         "priors estimate": parameters(estimate_prior),
     }[command]
 

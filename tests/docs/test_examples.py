@@ -60,7 +60,14 @@ def test_every_example_is_tested():
 
 
 @pytest.mark.parametrize(
-    "module", [f"puarena.estimators.{name}" for name in ("estimator", "search", "scoring")]
+    "module",
+    [
+        "puarena.priors.estimate",
+        *(
+            f"puarena.estimators.{name}"
+            for name in ("classifier", "network", "search", "model_selection", "scar")
+        ),
+    ],
 )
 def test_docstrings(module):
     result = doctest.testmod(import_module(module))

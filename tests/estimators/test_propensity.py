@@ -1,19 +1,18 @@
-"""A practitioner who knows how labels were given can say so."""
+"""Known propensities: how likely every positive row was to be labeled."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from puarena import PUClassifier, load_model
-from puarena.estimators.probability import PUScores, fit_probability
+from puarena import PUClassifier, PUNetClassifier, load_model
 
 SHORT = {"steps": 300, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def biased():
-    """Positives (share 0.3) are labeled the more often the larger a feature is that says nothing about the class."""
+    """Label positives (share 0.3) more often if a feature independent of the class is large."""
     rng = np.random.default_rng(3)
     truth = rng.random(3000) < 0.3
     x = rng.normal(size=(3000, 3))
@@ -22,19 +21,19 @@ def biased():
     return x, truth, chance, truth & (rng.random(3000) < chance)
 
 
-def test_propensities_mend_what_biased_labels_spoil(biased):
+def test_propensities_correct_the_bias_of_labels(biased):
     x, truth, chance, labeled = biased
-    knowing = PUClassifier("sar-oracle", prior=0.3, **SHORT).fit(x, labeled, propensity=chance)
-    constant = PUClassifier("sar-oracle", prior=0.3, **SHORT).fit(
-        x, labeled, propensity=np.full(len(x), 0.5)
+    known, constant = (
+        PUNetClassifier("sar-oracle", prior=0.3, **SHORT).fit(x, labeled, propensity=each)
+        for each in (chance, np.full(len(x), 0.5))
     )
-    assert knowing.score(x, truth) > constant.score(x, truth) + 0.02
-    assert knowing.learner_ == "sar-oracle"
+    assert known.score(x, truth) > constant.score(x, truth) + 0.02
+    assert known.learner_ == "sar-oracle"
 
 
-def test_the_prior_is_what_the_labeled_stand_for(biased):
+def test_the_prior_follows_from_labels_and_propensities(biased):
     x, _, chance, labeled = biased
-    clf = PUClassifier("sar-oracle", **SHORT).fit(x, labeled, propensity=chance)
+    clf = PUNetClassifier("sar-oracle", **SHORT).fit(x, labeled, propensity=chance)
     assert clf.prior_ == pytest.approx((labeled / chance).mean())
     assert clf.prior_ == pytest.approx(0.3, abs=0.06)
     low, high = clf.prior_interval_
@@ -42,29 +41,10 @@ def test_the_prior_is_what_the_labeled_stand_for(biased):
     assert low < clf.prior_ < high
 
 
-def test_probabilities_follow_the_propensities():
-    rng = np.random.default_rng(0)
-    q = rng.beta(0.7, 1.2, 200_000)
-    truth, chance = rng.random(len(q)) < q, 0.1 + 0.8 * q
-    labeled = truth & (rng.random(len(q)) < chance)
-    logit = np.log(q / (1 - q))
-    scores = PUScores(logit[labeled], logit[~labeled], float(truth.mean()), True)
-    for known, tolerance in (
-        (scores.labeled_by(chance[labeled], chance[~labeled]), 0.05),
-        (scores, None),
-    ):
-        found = fit_probability(known)
-        error = max(abs(found.below - 1), abs(found.above - 1))
-        assert (
-            error < tolerance if tolerance else error > 0.1
-        )  # without them, the true logit is not recognized
-
-
 def test_a_fitted_one_is_saved_and_read(biased, tmp_path):
     x, _, chance, labeled = biased
-    clf = PUClassifier("sar-oracle", prior=0.3, steps=40, random_state=0).fit(
-        x, labeled, propensity=chance
-    )
+    clf = PUNetClassifier("sar-oracle", prior=0.3, steps=40, random_state=0)
+    clf.fit(x, labeled, propensity=chance)
     again = load_model(clf.save(tmp_path / "model"))
     np.testing.assert_array_equal(again.predict_proba(x), clf.predict_proba(x))
 
@@ -72,30 +52,16 @@ def test_a_fitted_one_is_saved_and_read(biased, tmp_path):
 @pytest.mark.parametrize(
     ("options", "propensity", "words"),
     [
-        (
-            {"algorithm": "auto"},
-            0.5,
-            "algorithm='auto' cannot use propensities; those that can: 'sar-oracle'",
-        ),
-        ({"algorithm": "nnpu"}, 0.5, "algorithm='nnpu' cannot use propensities"),
-        ({"algorithm": "elkan-noto"}, 0.5, "algorithm='elkan-noto' cannot use propensities"),
-        (
-            {},
-            None,
-            r"'sar-oracle' needs to know who is labeled how often: fit\(X, y, propensity=...\)",
-        ),
-        ({}, 0.0, "propensity of row 0 is 0; .* above 0 and at most 1"),
+        ({"algorithm": "nnpu"}, 0.5, "algorithm='nnpu'.*'sar-oracle'"),
+        ({}, None, r"fit\(X, y, propensity=...\)"),
+        ({}, 0.0, "propensity of row 0 is 0;"),
         ({}, 1.5, "propensity of row 0 is 1.5"),
         ({}, np.nan, "propensity of row 0 is nan"),
-        ({}, [0.5, 0.5], r"propensity has shape \(2,\), and there are 3000 rows"),
-        ({"threshold": "pa"}, 0.5, "threshold='pa' takes labels for given at random"),
-        ({"members": 3}, 0.5, "members=3 cannot use propensities"),
-        (
-            {"setting": "two-sample"},
-            0.5,
-            "setting='two-sample' the share of positives must be given",
-        ),
-        ({"algorithm": "pn-oracle", "prior": 0.4}, None, "'pn-oracle' is trained with true labels"),
+        ({}, [0.5, 0.5], r"shape \(2,\), and there are 3000 rows"),
+        ({"threshold": "pa"}, 0.5, "threshold='pa'"),
+        ({"members": 3}, 0.5, "members=3"),
+        ({"setting": "two-sample"}, 0.5, "setting='two-sample'"),
+        ({"algorithm": "pn-oracle", "prior": 0.4}, None, "'pn-oracle'"),
     ],
 )
 def test_what_cannot_be_used_is_refused(biased, options, propensity, words):
@@ -103,6 +69,13 @@ def test_what_cannot_be_used_is_refused(biased, options, propensity, words):
     if isinstance(propensity, float):
         propensity = np.full(len(x), propensity)
     with pytest.raises(ValueError, match=words):
-        PUClassifier(**{"algorithm": "sar-oracle", **SHORT, **options}).fit(
+        PUNetClassifier(**{"algorithm": "sar-oracle", **SHORT, **options}).fit(
             x, labeled, propensity=propensity
         )
+
+
+def test_propensities_in_puclassifier(biased):
+    x, _, chance, labeled = biased
+    for algorithm in ("auto", "elkan-noto", "nnpu"):
+        with pytest.raises(ValueError, match=f"'{algorithm}'.*'sar-oracle'"):
+            PUClassifier(algorithm).fit(x, labeled, propensity=chance)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from puarena.cli import app
 from puarena.estimators import scar_test
-from puarena.estimators.scar import divergence, warning
+from puarena.estimators.scar import compute_divergence, describe_bias
 
 
 def table(slope, n=1500, seed=0):
@@ -34,8 +34,7 @@ def test_labels_at_random_are_not_rejected_and_biased_ones_are():
     assert answer.p_value < 0.05
     assert "age" in answer.features
     assert "noise" not in answer.features
-    assert "do not look given at random" in answer.words
-    assert "age" in answer.words
+    assert "age" in answer.describe()
 
 
 def test_the_answer_repeats_and_estimates_the_frequency_itself():
@@ -44,8 +43,7 @@ def test_the_answer_repeats_and_estimates_the_frequency_itself():
     assert one == two
     assert 0.1 < one.label_frequency <= 1
     assert one.hidden >= 10
-    if not one.rejected:
-        assert "nothing says" in one.words
+    assert f"{one.p_value:.3g}" in one.describe()
 
 
 def test_divergence_is_the_gaussian_one():
@@ -55,7 +53,7 @@ def test_divergence_is_the_gaussian_one():
     flags = np.arange(50) < 20
     u1, a, u2, b = (part[:2] for part in (x[flags].mean(0), x[flags].var(0), x.mean(0), x.var(0)))
     expected = 0.5 * ((u2 - u1) ** 2 / b + a / b - np.log(a / b) - 1)
-    one, everything = divergence(x, np.array([flags, np.ones(50, bool)]))
+    one, everything = compute_divergence(x, np.array([flags, np.ones(50, bool)]))
     assert one == pytest.approx([*expected, 0])
     assert everything == pytest.approx([0, 0, 0])
 
@@ -63,13 +61,9 @@ def test_divergence_is_the_gaussian_one():
 @pytest.mark.parametrize(
     ("labels", "options", "words"),
     [
-        (np.zeros(20), {}, "0 of 20 rows are labeled"),
-        (np.ones(20), {}, "20 of 20 rows are labeled"),
-        (
-            np.arange(20) < 8,
-            {"label_frequency": 1.5},
-            "label_frequency must lie above 0 and be at most 1, and 1.5",
-        ),
+        (np.zeros(20), {}, "0 of 20 rows"),
+        (np.ones(20), {}, "20 of 20 rows"),
+        (np.arange(20) < 8, {"label_frequency": 1.5}, "label_frequency is 1.5"),
     ],
 )
 def test_wrong_input(labels, options, words):
@@ -81,19 +75,11 @@ def test_wrong_input(labels, options, words):
 def test_fit_warns_where_labels_are_biased(slope, warned, tmp_path):
     X, labeled = table(slope, seed=1)
     X.assign(label=labeled.astype(int)).to_csv(tmp_path / "table.csv", index=False)
-    options = [
-        "--label",
-        "label",
-        "--out",
-        str(tmp_path / "model"),
-        "--prior",
-        "0.4",
-        "--steps",
-        "50",
-    ]
+    options = ["--label", "label", "--out", str(tmp_path / "model"), "--prior", "0.4"]
+    options += ["--algorithm", "biased-lr"]
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "table.csv"), *options])
     assert result.exit_code == 0
-    assert ("warning: labels do not look given at random" in result.stderr) == warned
+    assert ("given at random" in result.stderr) == warned
     two = CliRunner().invoke(
         app, ["fit", str(tmp_path / "table.csv"), *options, "--setting", "two-sample"]
     )
@@ -110,30 +96,19 @@ def test_tables_with_text_and_gaps_are_tested_too(tmp_path):
     town = X.assign(town=np.where(labeled, "A", "B"))  # a column that says who was labeled
     assert any(name.startswith("town = ") for name in scar_test(town, labeled, 0.45, 60).features)
     X.assign(s=labeled.astype(int)).head(300).to_csv(tmp_path / "t.csv", index=False)
-    options = [
-        "--label",
-        "s",
-        "--out",
-        str(tmp_path / "model"),
-        "--algorithm",
-        "nnpu",
-        "--steps",
-        "20",
-    ]
+    options = ["--label", "s", "--out", str(tmp_path / "model"), "--algorithm", "biased-lr"]
     done = CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options])
     assert done.exit_code == 0, done.output
 
 
-def test_overlapping_classes_are_less_often_a_false_alarm_and_the_words_say_so():
+def test_overlapping_classes_are_less_often_a_false_alarm():
     alarms, everything = [], []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         y = rng.random(20_000) < 0.3
         x = rng.normal(size=(20_000, 4)) + 0.8 * y[:, None]
         labeled = y & (rng.random(20_000) < 0.3)
-        alarms.append(warning(x, labeled, "one-sample", 0.3))
+        alarms.append(describe_bias(x, labeled, "one-sample", 0.3))
         everything.append(scar_test(x, labeled, 0.3, n_draws=60).rejected)
     assert sum(map(bool, alarms)) < sum(everything)
-    assert all(
-        text.endswith("also said of labels that were given at random") for text in alarms if text
-    )
+    assert all("overlap" in text for text in alarms if text)

@@ -1,8 +1,6 @@
-"""Choosing without negatives: PUSearch, scorers and splitters."""
+"""PUSearch: many configurations as a few fleets, chosen without negatives."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,12 +8,11 @@ import scipy.stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from practice_tables import quick, table
-from puarena import PUSearch, PUShuffleSplit, PUStratifiedKFold, proxy_accuracy, proxy_auc
+from puarena import PUClassifier, PUNetClassifier, PUSearch, UserError
 from puarena.algorithms import LogUniform
 
 X, y, truth = table()
@@ -38,19 +35,18 @@ def test_a_search_is_a_few_fleets_and_its_winner_is_fitted(capsys):
     np.testing.assert_array_equal(search.predict(X), best.predict(X))
     np.testing.assert_array_equal(search.predict_proba(X), best.predict_proba(X))
     lines = capsys.readouterr().out.splitlines()
-    told = [line for line in lines if line.startswith("PUClassifier: dist-pu-c (")]
-    assert len(told) == 12  # two fleets of 60 steps, six records each
-    lines = [line for line in lines if line not in told]
-    assert len(lines) == 6
-    assert lines[1].split()[0] == "1"
+    progress = [line for line in lines if line.startswith("PUNetClassifier: dist-pu-c (")]
+    assert len(progress) == 12  # two fleets of 60 steps, six records each
+    results = [line for line in lines if line not in progress]
+    assert len(results) == 6
+    assert results[1].split()[0] == "1"
 
 
 def test_the_winner_is_what_a_fit_with_its_parameters_gives():
     search = PUSearch(quick(), n_iter=3, random_state=1).fit(X, y)
     alone = clone(search.best_estimator_).fit(X, y)
-    np.testing.assert_allclose(
-        search.decision_function(X), alone.decision_function(X), rtol=1e-3, atol=1e-3
-    )
+    found, expected = search.decision_function(X), alone.decision_function(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_spaces_of_ones_own_and_several_algorithms():
@@ -75,73 +71,55 @@ def test_a_diverged_configuration_does_not_win():
     assert search.best_index_ == 0
     assert "diverged" in search.results_[1]["status"]
     assert "diverged" in search.table()
-    with pytest.raises(ValueError, match="every configuration diverged"):
+    with pytest.raises(UserError) as error:
         PUSearch(quick(lr=1e20), n_iter=1).fit(X, y)
+    assert error.value.code == "no-results"
 
 
-def test_bad_searches():
-    with pytest.raises(
-        ValueError, match="space has no parameter 'betta' of nnpu; did you mean 'beta'"
-    ):
-        PUSearch(quick(), space={"betta": [1]}).fit(X, y)
-    with pytest.raises(ValueError, match="'n_iter' parameter of PUSearch"):
-        PUSearch(quick(), n_iter=0).fit(X, y)
-    with pytest.raises(ValueError, match="algorithms is empty"):
-        PUSearch(quick(), algorithms=[]).fit(X, y)
-    with pytest.raises(NotFittedError):
-        PUSearch(quick()).predict(X)
-    assert clone(PUSearch(quick(), n_iter=3)).n_iter == 3
+def test_a_pipeline_is_searched_as_a_whole():
+    base = PUNetClassifier("nnpu", prior=0.4, steps=40, random_state=0)
+    search = PUSearch(make_pipeline(StandardScaler(), base), n_iter=2, random_state=0).fit(X, y)
+    assert search.prior_ == 0.4
+    assert search.score(X, truth) > 0.8
 
 
-def test_proxy_accuracy_is_accuracy_and_prior():
-    A, s, t = table(4000, prior=0.4, labeled=0.5, seed=3)
-    model = LogisticRegression(class_weight="balanced").fit(A, s)
-    found = proxy_accuracy(model, A, s, prior=0.4, setting="one-sample")
-    assert found == pytest.approx(0.4 + (model.predict(A) == t).mean(), abs=0.03)
-    clf = quick(prior=0.4).fit(A, s)
-    assert proxy_accuracy(clf, A, s) == proxy_accuracy(clf, A, s, prior=0.4, setting="one-sample")
-    assert proxy_auc(model, A, s) > 0.6
-    assert proxy_accuracy(make_pipeline(StandardScaler(), clf).fit(A, s), A, s) > 1
+def test_with_few_labels_the_winner_is_an_ensemble():
+    few = np.isin(np.arange(len(y)), np.flatnonzero(y)[:60])
+    base = PUNetClassifier("nnpu", prior=0.4, steps=60, batch_size=32, random_state=0)
+    search = PUSearch(base, n_iter=2, random_state=0).fit(X, few)
+    assert len(search.best_estimator_.model_.parts[0].models) == 5
+    assert abs(search.predict_proba(X)[:, 1].mean() - 0.4) < 0.1
+    same = PUNetClassifier(**search.best_estimator_.get_params()).fit(X, few)
+    np.testing.assert_array_equal(same.predict_proba(X), search.predict_proba(X))
+    single = PUSearch(quick(prior=0.4), n_iter=2).fit(X, few).best_estimator_  # members=1
+    assert len(single.model_.parts[0].models) == 1
 
 
-def test_scorers_in_scikit_learn():
-    score = partial(proxy_accuracy, prior=0.5, setting="one-sample")
-    search = GridSearchCV(
-        LogisticRegression(class_weight="balanced"), {"C": [1e-4, 1.0]}, scoring=score
-    ).fit(X, y)
-    assert np.isfinite(search.best_score_)
-    splitter = PUStratifiedKFold(3, random_state=0)
-    assert (cross_val_score(quick(), X, y, scoring=proxy_auc, cv=splitter) > 0.5).all()
-    with pytest.raises(
-        ValueError, match="pa needs the prior, and LogisticRegression has no 'prior_'"
-    ):
-        proxy_accuracy(LogisticRegression().fit(X, y), X, y, setting="one-sample")
-    with pytest.raises(ValueError, match="unknown setting"):
-        score(LogisticRegression().fit(X, y), X, y, setting="three")
+def test_a_search_takes_weights():
+    heavy = np.where(X[:, 0] > X[:, 0].mean(), 1.0, 0.01)
+    one, two = (PUSearch(quick(), n_iter=1, random_state=0).fit(X, y, w) for w in (heavy, None))
+    assert not np.array_equal(one.decision_function(X), two.decision_function(X))
 
 
 @pytest.mark.parametrize(
-    "splitter", [PUStratifiedKFold(4, random_state=0), PUShuffleSplit(4, random_state=0)]
+    "search, code",
+    [
+        (PUSearch(quick(), space={"betta": [1]}), "unknown-name"),
+        (PUSearch(quick(), algorithms=[]), "invalid-value"),
+        (PUSearch(quick(), algorithms=["bagging-pu"]), "not-supported"),
+        (PUSearch(PUClassifier("nnpu")), "invalid-value"),
+        (PUSearch(LogisticRegression()), "invalid-value"),
+    ],
 )
-@pytest.mark.parametrize("labels", [y.astype(int), 2 * y.astype(int) - 1, y])
-def test_splitters_keep_the_proportions(splitter, labels):
-    seen = []
-    for train, test in splitter.split(X, labels):
-        assert len(np.intersect1d(train, test)) == 0
-        assert y[test].mean() == pytest.approx(y.mean(), abs=0.02)
-        seen.append(test)
-    assert len(seen) == 4 == splitter.get_n_splits()
-    if isinstance(splitter, PUStratifiedKFold):
-        assert np.array_equal(np.sort(np.concatenate(seen)), np.arange(len(X)))
+def test_bad_searches(search, code):
+    with pytest.raises(UserError) as error:
+        search.fit(X, y)
+    assert error.value.code == code
 
 
-def test_splitters_with_a_named_label_and_with_too_few_rows():
-    labels = np.where(y, "p", np.where(truth, "a", "b"))
-    for _, test in PUStratifiedKFold(3, random_state=0, positive_label="p").split(X, labels):
-        assert y[test].mean() == pytest.approx(y.mean(), abs=0.02)
-    with pytest.raises(
-        ValueError, match="n_splits=5 cannot be greater than the number of labeled rows, 3"
-    ):
-        next(PUStratifiedKFold(5).split(np.zeros((20, 1)), np.arange(20) < 3))
-    with pytest.raises(ValueError, match="y is needed"):
-        next(PUStratifiedKFold(5).split(X))
+def test_parameters_and_state():
+    with pytest.raises(ValueError, match="'n_iter' parameter of PUSearch"):
+        PUSearch(quick(), n_iter=0).fit(X, y)
+    with pytest.raises(NotFittedError):
+        PUSearch(quick()).predict(X)
+    assert clone(PUSearch(quick(), n_iter=3)).n_iter == 3

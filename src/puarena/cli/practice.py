@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def fit(
     data: tables.Table,
     label: tables.Label,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for the fitted model")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="file for the fitted model")],
     algorithm: Annotated[
         str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
     ] = "auto",
@@ -76,7 +76,7 @@ def fit(
         raise UserError(f"--seed is {seed}; give 0 or more")
     choose_device(device)
     setting = labeling.get_setting(setting).title
-    opt.check_folder(out)
+    opt.check_files(out)
     frame = tables.read_table(data)
     X = tables.read_features(frame, data, label, features, drop)
     marks = tables.read_marks(frame, data, label, positive, negative)
@@ -125,7 +125,7 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a fitted model")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="the file of a fitted model")],
     data: tables.Table,
     out: Annotated[Path, typer.Option(metavar="FILE", help="a .csv or .parquet file to write")],
     keep: Annotated[
@@ -150,7 +150,7 @@ def predict(
     import pandas as pd
 
     from puarena import plugins
-    from puarena.estimators.loading import load_model
+    from puarena.estimators.persistence import load_model
 
     for path in plugin or ():
         plugins.load(path)

@@ -1,13 +1,17 @@
-"""Learners that rank rows by how positive they look: linear, bagged trees, a network ensemble, any classifier.
+"""Learners that rank rows, how they are cross-fitted, and how one of them is chosen.
 
-Each is fitted once per fold; the fits of all folds together are the model (their mean), and every row has a score of a
-fit that has not seen it. So nothing is fitted twice, and thresholds and probabilities are judged on held-out rows.
+A learner is fitted once per fold. The fits of all folds together are its model (their mean), and
+every row has a score from a fit that has not seen it. So nothing is fitted twice, and learners,
+thresholds and probabilities are judged on held-out rows. Networks are in
+:mod:`puarena.estimators.network`.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,58 +19,166 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
+from sklearn.utils.parallel import Parallel, delayed
 
-from puarena.classics.wrapper import PUWrapper, fit_weighted
-from puarena.estimators.members import (
-    ForestMember,
-    GivenMember,
-    LinearMember,
-    Member,
-    NetworkMember,
-)
+from puarena.classics.wrapper import PUWrapper, fit_weighted, predict_positive
+from puarena.errors import UserError
+from puarena.estimators.calibration import PosteriorCalibration, fit_posterior
+from puarena.estimators.model_selection import PU_CRITERIA, PUStratifiedKFold, compute_criterion
 from puarena.pu.labeling import Setting
 from puarena.pu.labels import Labels
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
-FEW = 100  # labels, below which the linear model is held back more
-BAG = 2_000  # rows of P and of U in a bag of trees, at most
-MANY = 100_000  # rows
-TREES = 50  # in all folds together
-NEGATIVE_WEIGHT = 3.0  # of a known negative, against an unlabeled row
+FOLDS = 5
+FEW_LABELS = 100  # with fewer, the linear model is regularized more
+TREES_PER_FOLD = 10
+MAX_BAG_ROWS = 2_000  # rows of P, and of U, in the bag of a tree
+MANY_ROWS = 100_000  # with more, trees have larger leaves
+NEGATIVE_WEIGHT = 3.0  # of a known negative, relative to an unlabeled row
+MIN_PROBABILITY = 1e-6  # probabilities are kept this far from 0 and 1 before the logarithm
+
+BLEND = "all together"
+MARGIN = 1.0  # standard errors of PA by which one learner must beat all of them together
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows of a table as numbers.
+
+    ``dense``, for linear models and networks, has no missing values and may be sparse. ``tree``,
+    for trees, has missing values and codes of categories; it is None if ``dense`` is sparse.
+    """
+
+    dense: Any
+    tree: Any = None
+
+    def __len__(self) -> int:
+        return int(self.dense.shape[0])
+
+    def __getitem__(self, index: Any) -> EncodedRows:
+        return EncodedRows(self.dense[index], None if self.tree is None else self.tree[index])
 
 
 @dataclass(frozen=True)
 class PUTable:
-    """A table ready for learners: both forms of its rows, the labels, the prior."""
+    """A table ready for learners: encoded rows, labels and the prior."""
 
-    dense: Any  # also a sparse matrix
-    tree: Any
+    rows: EncodedRows
     labels: Labels
     weight: Floats | None
     prior: float
     setting: Setting
     seed: int
-    rate: float  # share of labeled rows in the data, of which this may be a part
-    rows: int  # of the data
-    n_jobs: int | None = None
-    propensity: Floats | None = None  # chance of a label of every row, were it positive
+    rate: float  # share of labeled rows in the data, of which this table may be a part
+    data_rows: int  # number of rows of the data
+    propensity: Floats | None = None  # chance of a label of every row, if it is positive
 
     @property
     def target(self) -> npt.NDArray[np.int64]:
         """1 for labeled positives, 0 for all others."""
         return self.labels.positive.astype(np.int64)
 
-    def weights(self, rows: Index) -> Floats:
-        """Weights of rows; a known negative counts more than an unlabeled row."""
+    def compute_weights(self, rows: Index) -> Floats | None:
+        """Return the weights of rows; None if all rows of the table weigh the same."""
+        if self.weight is None and not self.labels.negative.any():
+            return None
         own = np.ones(len(rows)) if self.weight is None else self.weight[rows]
         return own * np.where(self.labels.negative[rows], NEGATIVE_WEIGHT, 1.0)
 
-    @property
-    def plain(self) -> bool:
-        """Do all rows weigh the same?"""
-        return self.weight is None and not self.labels.negative.any()
+
+# -- fitted models ---------------------------------------------------------------------------------
+
+
+class FittedModel(Protocol):
+    """A model that scores rows: larger for rows that look more positive."""
+
+    def score(self, rows: EncodedRows) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class FittedLinear:
+    """A linear function of the dense form."""
+
+    coef: Floats
+    intercept: float
+
+    def score(self, rows: EncodedRows) -> Floats:
+        """Return the value of the linear function."""
+        return np.asarray(rows.dense @ self.coef + self.intercept, float)
+
+
+@dataclass(frozen=True)
+class FittedTrees:
+    """Decision trees of labeled against other rows."""
+
+    trees: list[DecisionTreeClassifier]
+
+    def score(self, rows: EncodedRows) -> Floats:
+        """Return the log-odds of the mean probability.
+
+        One tree's worth of one half is added, so that the log-odds stay moderate.
+        """
+        x = np.ascontiguousarray(rows.tree, np.float32)
+        total = np.zeros(len(x))
+        for tree in self.trees:
+            chance = tree.predict_proba(x, check_input=False)
+            total += chance[:, 1] / chance.sum(1)
+        return compute_log_odds((total + 0.5) / (len(self.trees) + 1))
+
+
+@dataclass(frozen=True)
+class FittedClassifier:
+    """A scikit-learn classifier."""
+
+    estimator: Any
+    takes_gaps: bool  # whether it is given the form with missing values
+
+    def score(self, rows: EncodedRows) -> Floats:
+        """Return its decision, or the log-odds of its probability."""
+        x = rows.tree if self.takes_gaps else rows.dense
+        if hasattr(self.estimator, "decision_function") and not isinstance(
+            self.estimator, PUWrapper
+        ):
+            return np.asarray(self.estimator.decision_function(x), float)
+        return compute_log_odds(predict_positive(self.estimator, x))
+
+
+@dataclass(frozen=True)
+class EnsemblePart:
+    """The fitted models of one learner, and the mean and deviation of their held-out scores."""
+
+    name: str
+    models: list[Any]
+    center: float = 0.0
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The mean over learners of the mean over their fitted models, calibrated to log-odds."""
+
+    parts: list[EnsemblePart]
+    posterior: PosteriorCalibration | None = None  # None: the mean itself is the log-odds
+
+    def decide(self, rows: EncodedRows) -> Floats:
+        """Return the log-odds of being positive."""
+        total = np.zeros(len(rows))
+        for part in self.parts:
+            mean = np.mean([model.score(rows) for model in part.models], axis=0)
+            total += (mean - part.center) / part.scale
+        score = total / len(self.parts)
+        return score if self.posterior is None else self.posterior(score)
+
+
+def compute_log_odds(p: Floats) -> Floats:
+    """Return log-odds, kept finite."""
+    p = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    return np.asarray(np.log(p / (1 - p)))
+
+
+# -- learners --------------------------------------------------------------------------------------
 
 
 class Learner:
@@ -74,149 +186,267 @@ class Learner:
 
     name: ClassVar[str]
 
-    def refusal(self, table: PUTable) -> str:
-        """Why this learner cannot take a table, in words; nothing if it can."""
+    def find_obstacle(self, table: PUTable) -> str:
+        """Return why this learner cannot be fitted to a table; empty if it can."""
         return ""
 
-    def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Member]]:
-        """The score of every row by a fit that did not see it, and the fits."""
-        score, members = np.zeros(len(fold)), []
+    def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Any]]:
+        """Return the score of every row by a fit that did not see it, and the fitted models."""
+        if fold.max() == 0:
+            raise UserError("at least 2 labeled and 2 unlabeled rows are needed", "missing-data")
+        score, models = np.zeros(len(fold)), []
         for k in range(int(fold.max()) + 1):
             rows, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            member = self.fit(table, rows, np.random.RandomState((table.seed + k) % 2**31))
-            score[held] = member.score(
-                table.dense[held], None if table.tree is None else table.tree[held]
-            )
-            members.append(member)
-        return score, members
+            model = self.fit(table, rows, np.random.RandomState((table.seed + k) % 2**31))
+            score[held] = model.score(table.rows[held])
+            models.append(model)
+        return score, models
 
-    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> Member:
-        """Fit to some rows."""
+    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
+        """Fit to some rows of a table."""
         raise NotImplementedError
 
 
-class Linear(Learner):
+class LinearLearner(Learner):
     """Logistic regression of P against U on scaled features."""
 
     name = "linear"
 
-    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> Member:
-        """Fit to some rows."""
-        x, y = table.dense[rows], table.target[rows]
-        model = LogisticRegression(C=0.1 if y.sum() < FEW else 1.0, max_iter=300)
+    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
+        """Fit to some rows of a table."""
+        x, y = table.rows.dense[rows], table.target[rows]
+        model = LogisticRegression(C=0.1 if y.sum() < FEW_LABELS else 1.0, max_iter=300)
         if isinstance(x, np.ndarray):
             center, scale = x.mean(0), x.std(0)
             scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(center)), scale, 1.0)
             x = (x - center) / scale
         else:
             center, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
-        model.fit(x, y, sample_weight=table.weights(rows))
+        weight = table.compute_weights(rows)
+        model.fit(x, y, sample_weight=np.ones(len(rows)) if weight is None else weight)
         coef = model.coef_[0] / scale
-        return LinearMember(coef, float(model.intercept_[0] - coef @ center))
+        return FittedLinear(coef, float(model.intercept_[0] - coef @ center))
 
 
-class Trees(Learner):
-    """Bagging PU: trees of the positives against as many unlabeled rows, drawn anew for each."""
+class TreeLearner(Learner):
+    """Bagging PU: every tree separates the positives from as many randomly drawn unlabeled rows."""
 
     name = "trees"
 
-    def refusal(self, table: PUTable) -> str:
-        """Sparse matrices and very wide tables are left to the linear learner."""
-        return "trees take no sparse matrix" if table.tree is None else ""
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
 
-    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> Member:
-        """Fit to some rows."""
-        from sklearn.utils.parallel import Parallel, delayed
+    def find_obstacle(self, table: PUTable) -> str:
+        """Return a reason if the matrix is sparse."""
+        return "trees take no sparse matrix" if table.rows.tree is None else ""
 
-        labels = table.labels
-        positive, negative = rows[labels.positive[rows]], rows[labels.negative[rows]]
-        unlabeled = rows[labels.unlabeled[rows]]
-        size = min(len(positive), BAG)
+    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
+        """Fit to some rows of a table."""
         bags = []
-        for _ in range(TREES // 5):
-            drawn = positive if len(positive) <= BAG else rng.choice(positive, BAG, replace=False)
-            bag = np.concatenate([drawn, negative[:BAG], rng.choice(unlabeled, size)])
+        for _ in range(TREES_PER_FOLD):
+            bag = self._draw_bag(table.labels, rows, rng)
             bags.append((bag, int(rng.randint(2**31 - 1))))
+        run = Parallel(self.n_jobs, prefer="threads")
+        return FittedTrees(run(delayed(self._fit_tree)(table, *bag) for bag in bags))
 
-        def tree(bag: Index, seed: int) -> Any:
-            wide = len(bag) > BAG
-            leaf = 2 if not wide else 20 if table.rows > MANY else 5
-            model = DecisionTreeClassifier(
-                min_samples_leaf=leaf, max_features="sqrt" if wide else None, random_state=seed
-            )
-            return model.fit(
-                table.tree[bag], table.target[bag], None if table.plain else table.weights(bag)
-            )
+    def _draw_bag(self, labels: Labels, rows: Index, rng: np.random.RandomState) -> Index:
+        positive, negative = rows[labels.positive[rows]], rows[labels.negative[rows]]
+        size = min(len(positive), MAX_BAG_ROWS)
+        if len(positive) > MAX_BAG_ROWS:
+            positive = rng.choice(positive, MAX_BAG_ROWS, replace=False)
+        unlabeled = rng.choice(rows[labels.unlabeled[rows]], size)
+        return np.concatenate([positive, negative[:MAX_BAG_ROWS], unlabeled])
 
-        return ForestMember.of(
-            Parallel(table.n_jobs, prefer="threads")(delayed(tree)(*bag) for bag in bags)
-        )
+    def _fit_tree(self, table: PUTable, bag: Index, seed: int) -> DecisionTreeClassifier:
+        # Large bags: fewer features per split and larger leaves keep the time and the model small.
+        options: dict[str, Any] = {"min_samples_leaf": 2}
+        if len(bag) > MAX_BAG_ROWS:
+            leaf = 20 if table.data_rows > MANY_ROWS else 5
+            options = {"min_samples_leaf": leaf, "max_features": "sqrt"}
+        model = DecisionTreeClassifier(random_state=seed, **options)
+        return model.fit(table.rows.tree[bag], table.target[bag], table.compute_weights(bag))
 
 
-class Given(Learner):
-    """Any scikit-learn classifier, told P from U; or a classic around one."""
-
-    name = "given"
+class ClassifierLearner(Learner):
+    """A scikit-learn classifier that is fitted to P against U, or a classic."""
 
     def __init__(self, estimator: Any, name: str = "") -> None:
         self.estimator = estimator
         self.name = name or type(estimator).__name__.lower()  # type: ignore[misc]
 
-    def refusal(self, table: PUTable) -> str:
-        """A sparse matrix needs a classifier that takes one."""
-        if table.tree is None and not get_tags(self.estimator).input_tags.sparse:
+    def find_obstacle(self, table: PUTable) -> str:
+        """Return a reason if the matrix is sparse and the classifier cannot use it."""
+        if table.rows.tree is None and not get_tags(self.estimator).input_tags.sparse:
             return f"{type(self.estimator).__name__} takes no sparse matrix"
         return ""
 
-    def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Member]]:
-        """Fit once more to all rows: someone who hands in a classifier wants one of it."""
+    def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Any]]:
+        """Return held-out scores, and one model fitted to all rows.
+
+        A user who passes a classifier expects one fit of it, not an ensemble.
+        """
         score, _ = super().cross_fit(table, fold)
         return score, [self.fit(table, np.arange(len(fold)), np.random.RandomState(table.seed))]
 
-    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> Member:
-        """Fit to some rows."""
-        member = self.fresh(table, rng)
-        x, model = (table.tree if member.trees else table.dense)[rows], member.estimator
+    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
+        """Fit to some rows of a table."""
+        fitted = self.make_model(table, rng)
+        x, model = (table.rows.tree if fitted.takes_gaps else table.rows.dense), fitted.estimator
         if isinstance(model, PUWrapper):
             known = table.target[rows] - table.labels.negative[rows]
-            model.fit(x, known, None if table.weight is None else table.weight[rows])
+            model.fit(x[rows], known, None if table.weight is None else table.weight[rows])
         else:
-            fit_weighted(model, x, table.target[rows], None if table.plain else table.weights(rows))
-        return member
+            fit_weighted(model, x[rows], table.target[rows], table.compute_weights(rows))
+        return fitted
 
-    def fresh(self, table: PUTable, rng: np.random.RandomState) -> GivenMember:
-        """A copy of the classifier that has learned nothing yet."""
+    def make_model(self, table: PUTable, rng: np.random.RandomState) -> FittedClassifier:
+        """Return a copy of the classifier that is not fitted yet."""
         model = clone(self.estimator)
-        seeds = sorted(
-            k for k in model.get_params() if k == "random_state" or k.endswith("__random_state")
-        )
+        params = model.get_params()
+        seeds = sorted(key for key in params if key.split("__")[-1] == "random_state")
         model.set_params(**{key: int(rng.randint(2**31 - 1)) for key in seeds})
-        if isinstance(model, PUWrapper) and "prior" in model.get_params():
+        if isinstance(model, PUWrapper) and "prior" in params:
             model.set_params(prior=table.prior, setting=table.setting.title)
-        return GivenMember(model, table.tree is not None and get_tags(model).input_tags.allow_nan)
+        takes_gaps = table.rows.tree is not None and get_tags(model).input_tags.allow_nan
+        return FittedClassifier(model, takes_gaps)
 
 
-class Networks(Learner):
-    """Networks by a registered algorithm, a member per fold, all trained as one fleet."""
+# -- choosing --------------------------------------------------------------------------------------
 
-    name = "network"
 
-    def __init__(self, train: Any, most: int | None = None) -> None:
-        self.train = train  # folds of rows to models: see ``PUClassifier``
-        self.most = most  # rows, of more they are left out
+@dataclass
+class TriedLearner:
+    """A fitted learner with held-out scores and what they are worth."""
 
-    def refusal(self, table: PUTable) -> str:
-        """Networks need a dense matrix, and predict large tables slowly."""
-        if table.tree is None:
-            return "networks take no sparse matrix"
-        many = self.most is not None and table.rows > self.most
-        return f"left out of tables with more than {self.most:,} rows" if many else ""
+    name: str
+    ensemble: Ensemble
+    score: Floats  # held-out scores of all rows, as the ensemble computes them before calibration
+    criteria: dict[str, float]
+    seconds: float
+    why: str = ""
+    chosen: bool = False
 
-    def cross_fit(self, table: PUTable, fold: Index) -> tuple[Floats, list[Member]]:
-        """All folds at once."""
-        members: list[Member] = [NetworkMember(model) for model in self.train(table, fold)]
-        score = np.zeros(len(fold))
-        for k, member in enumerate(members):
-            held = np.flatnonzero(fold == k)
-            score[held] = member.score(table.dense[held], None)
-        return score, members
+    def report(self) -> dict[str, Any]:
+        """Return a line of ``report_``."""
+        return {
+            "learner": self.name,
+            **self.criteria,
+            "seconds": round(self.seconds, 3),
+            "chosen": self.chosen,
+            "why": self.why,
+        }
+
+
+def assign_folds(table: PUTable) -> Index:
+    """Return the fold of every row; labeled and unlabeled rows are in proportion."""
+    labeled = int(table.target.sum())
+    fold = np.zeros(len(table.target), np.int64)
+    parts = min(FOLDS, labeled, len(fold) - labeled)
+    if parts < 2:
+        return fold
+    splitter = PUStratifiedKFold(parts, random_state=table.seed % 2**31)
+    for k, (_, held) in enumerate(splitter.split(fold, table.target)):
+        fold[held] = k
+    return fold
+
+
+def choose_learner(
+    table: PUTable,
+    learners: Sequence[Learner],
+    criterion: str,
+    log: Callable[[str], None] = lambda text: None,
+) -> tuple[TriedLearner, list[dict[str, Any]]]:
+    """Cross-fit all learners and choose one; return it and the lines of ``report_``.
+
+    The mean of all learners is chosen, unless one alone is better by more than the standard error
+    of PA: averages are safer than winners of a noisy comparison.
+    """
+    fold = assign_folds(table)
+    obstacles = {learner.name: learner.find_obstacle(table) for learner in learners}
+    refused = {name: why for name, why in obstacles.items() if why}
+    if len(refused) == len(learners):
+        raise UserError("; ".join(refused.values()), "not-supported")
+    tried: list[TriedLearner] = []
+    for learner in learners:
+        if learner.name in refused:
+            continue
+        began = time.perf_counter()
+        score, models = learner.cross_fit(table, fold)
+        tried.append(judge_models(learner.name, models, score, table, began))
+        log(_describe(tried[-1], criterion))
+    best = tried[0]
+    best.why = "the only one"
+    if len(tried) > 1:
+        best.why = ""
+        tried.append(_blend(tried, table))
+        log(_describe(tried[-1], criterion))
+        best = _choose_among(tried, table, criterion)
+    best.chosen = True
+    lines = [each.report() for each in tried]
+    lines += [{"learner": name, "chosen": False, "why": why} for name, why in refused.items()]
+    return best, lines
+
+
+def _blend(tried: Sequence[TriedLearner], table: PUTable) -> TriedLearner:
+    """Return the mean of all learners as one more that was tried."""
+    began = time.perf_counter()
+    score = np.mean([each.score for each in tried], axis=0)
+    parts = [each.ensemble.parts[0] for each in tried]
+    return _judge(BLEND, parts, score, table, began)
+
+
+def _choose_among(tried: Sequence[TriedLearner], table: PUTable, criterion: str) -> TriedLearner:
+    """Return the best learner if it clearly beats their mean, which is the last; else the mean."""
+    *alone, blend = tried
+    sign = PU_CRITERIA[criterion].sign
+    best = max(alone, key=lambda each: sign * each.criteria[criterion])
+    assert blend.ensemble.posterior is not None
+    recall = float((blend.ensemble.posterior(blend.score[table.labels.positive]) >= 0).mean())
+    error = 2 * table.prior * np.sqrt(max(recall * (1 - recall), 0.01) / table.target.sum())
+    if sign * (best.criteria[criterion] - blend.criteria[criterion]) > MARGIN * error:
+        best.why = f"better than {BLEND} by more than the standard error {error:.3f}"
+        return best
+    blend.why = f"no learner alone is better by more than the standard error {error:.3f}"
+    return blend
+
+
+def judge_models(
+    name: str, models: list[Any], score: Floats, table: PUTable, began: float
+) -> TriedLearner:
+    """Judge the fitted models of one learner by scores of rows that they have not seen.
+
+    ``began`` is when fitting began, by ``time.perf_counter``.
+    """
+    part = EnsemblePart(name, models, float(score.mean()), float(score.std()) or 1.0)
+    return _judge(name, [part], (score - part.center) / part.scale, table, began)
+
+
+def _judge(
+    name: str, parts: list[EnsemblePart], score: Floats, table: PUTable, began: float
+) -> TriedLearner:
+    p, u = score[table.labels.positive], score[~table.labels.positive]
+    posterior = fit_posterior(p, u, table.prior, table.setting, table.rate)
+    p, u = posterior(p), posterior(u)
+    one_sample = table.setting.one_sample
+    criteria = {
+        criterion: compute_criterion(criterion, p, u, table.prior, one_sample, table.rate)
+        for criterion in PU_CRITERIA
+    }
+    ensemble = Ensemble(parts, posterior)
+    return TriedLearner(name, ensemble, score, criteria, time.perf_counter() - began)
+
+
+def _describe(tried: TriedLearner, criterion: str) -> str:
+    title, value = PU_CRITERIA[criterion].title, tried.criteria[criterion]
+    return f"{tried.name}: {title} {value:.4f}, {tried.seconds:.1f} s"
+
+
+def describe_report(report: Sequence[dict[str, Any]]) -> str:
+    """Return ``report_`` as text; a star marks the learner that was chosen."""
+    shown = {name: c.title for name, c in PU_CRITERIA.items() if c.default}
+    lines = []
+    for line in report:
+        values = ", ".join(f"{shown[name]} {line[name]:.4f}" for name in shown if name in line)
+        mark = "*" if line["chosen"] else " "
+        lines.append(f"{mark} {line['learner']:<14} {values:<28} {line['why']}".rstrip())
+    return "\n".join(lines)

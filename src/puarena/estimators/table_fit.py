@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from puarena import catalog
 from puarena.errors import UserError
-from puarena.estimators.estimator import PUClassifier
-from puarena.estimators.portfolio import summary
-from puarena.estimators.scar import warning as describe_bias
-from puarena.estimators.scoring import practical
+from puarena.estimators.classifier import AUTO, PUClassifier
+from puarena.estimators.learners import describe_report
+from puarena.estimators.model_selection import get_pu_criterion
+from puarena.estimators.network import PUNetClassifier
+from puarena.estimators.scar import describe_bias
 from puarena.estimators.search import PUSearch
 from puarena.pu import labeling
 
@@ -53,7 +54,7 @@ class TableFit:
         if self.search is not None:
             lines.append(self.search.table())
         if len(self.model.report_) > 1:
-            lines.append(summary(self.model.report_))
+            lines.append(describe_report(self.model.report_))
             lines.append("(* is used. Higher is better; measured on rows not used to fit them)")
         lines += [self._describe_model(), self._describe_prior()]
         return "\n".join(lines)
@@ -64,8 +65,8 @@ class TableFit:
         prior = f"prior {model.prior_:.3f}"
         if high > low:
             prior = f"estimated prior {model.prior_:.3f} ({low:.3f} to {high:.3f})"
-        score = f"{practical(self.selection).title} {model.best_score_:.4f}"
-        if hasattr(model, "model_"):
+        score = f"{get_pu_criterion(self.selection).title} {model.best_score_:.4f}"
+        if hasattr(model, "best_step_") and len(model.model_.parts[0].models) == 1:
             score = f"step {model.best_step_:,} kept with {score}"
         return (
             f"{model.algorithm_}: {self.labeled:,} labeled and {self.unlabeled:,} unlabeled rows, "
@@ -99,7 +100,7 @@ def fit_table(
     device: str = "auto",
     verbose: bool = False,
 ) -> TableFit:
-    """Fit a model to a table; it can be saved by ``fitted.model.save(folder)``.
+    """Fit a model to a table; ``fitted.model.save(file)`` saves it.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def fit_table(
     y : ndarray of shape (n_samples,)
         1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
     algorithm : str, default="auto"
-        ``"auto"`` or the name of an algorithm that is trained by steps.
+        ``"auto"`` or a name in ``puarena list algorithms``.
     prior, setting, selection, threshold, random_state, device : optional
         As in :class:`PUClassifier`.
     steps : int, default=2000
@@ -123,24 +124,18 @@ def fit_table(
     TableFit
         The fitted model and what to say about it.
     """
-    if algorithm in catalog.names("classic"):
-        if search > 1:
-            raise UserError(
-                f"'{algorithm}' is fitted at once and has nothing to search; omit --search",
-                "conflict",
-            )
+    if search > 1 and algorithm in catalog.names("classic"):
         raise UserError(
-            f"a model of '{algorithm}' cannot be saved without pickle; use --algorithm auto (its "
-            f"trees are bagging PU), or PUClassifier('{algorithm}') in Python",
-            "not-supported",
+            f"'{algorithm}' is fitted at once and has nothing to search; omit --search", "conflict"
         )
-    model = PUClassifier(
+    model = _make_model(
         algorithm,
+        steps,
+        search,
         prior=prior,
         setting=setting,
         selection=selection,
         threshold=threshold,
-        steps=steps,
         random_state=random_state,
         device=device,
         verbose=int(verbose),
@@ -164,6 +159,17 @@ def fit_table(
         features=X.shape[1],
         unlabeled_positive=float((model.decision_function(X) > 0)[y == 0].mean()),
     )
+
+
+def _make_model(
+    algorithm: str, steps: int, search: int, **params: Any
+) -> PUClassifier | PUNetClassifier:
+    """Return the estimator for an algorithm; the search of "auto" is one over its networks."""
+    if algorithm == AUTO and search > 1:
+        algorithm = "nnpu"
+    if algorithm == AUTO or catalog.get(algorithm).is_classic:
+        return PUClassifier(algorithm, **params)
+    return PUNetClassifier(algorithm, steps=steps, **params)
 
 
 def _list_notes(caught: list[warnings.WarningMessage]) -> list[str]:

@@ -291,7 +291,10 @@ def run_method(
             rng = np.random.default_rng([sample.random_state, 1])
             drawn = []
             for _ in range(resamples):
-                rows_p, rows_u = rng.integers(0, n_p, size=n_p), rng.integers(0, n_u, size=n_u)
+                rows_p, rows_u = (
+                    rng.integers(0, n_p, size=(n_p,)),
+                    rng.integers(0, n_u, size=(n_u,)),
+                )
                 drawn.append(estimate_share(rows_p, rows_u))
             fitted = [share, *(method.prepare(part, **own)(None, None) for part in refits)]
             priors = [_share_to_prior(shares, rate, setting) for shares in (drawn, fitted)]

@@ -1,0 +1,193 @@
+"""Saving and loading fitted models without pickle."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+
+from practice_tables import quick, table
+from puarena import PUClassifier, PUSearch, UserError, catalog, load_model, save_model
+from puarena.estimators.persistence import ABOUT
+
+X, y, truth = table(200)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(X[:, 0] > 0, "A", "B"))
+FRAME.loc[::7, "b"] = np.nan
+
+MODELS = {
+    **{name: quick(name, steps=40) for name in ("nnpu", "vpu", "p3mix-e", "pan")},
+    **{name: PUClassifier(name, prior=0.5) for name in catalog.names("classic")},
+    "an ensemble": quick("vpu", members=3, steps=40),
+    "auto": PUClassifier(prior=0.5, random_state=0),
+    "another threshold": PUClassifier(prior=0.5, threshold="pa", random_state=0),
+    "short for a network": PUClassifier("upu", prior=0.5, random_state=0),
+    "a forest": PUClassifier(RandomForestClassifier(5), prior=0.5),
+    "boosting": PUClassifier(HistGradientBoostingClassifier(max_iter=3), prior=0.5),
+    "batches": PUClassifier(SGDClassifier(loss="log_loss"), prior=0.5),
+    "a pipeline inside": PUClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
+}
+
+
+@pytest.mark.parametrize("clf", MODELS.values(), ids=MODELS)
+def test_a_loaded_model_predicts_the_same(clf, tmp_path):
+    clf.fit(FRAME, np.where(y, "positive", "unlabeled"))
+    assert clf.save(tmp_path / "model") == tmp_path / "model"
+    again = load_model(tmp_path / "model")
+    assert type(again) is type(clf)
+    np.testing.assert_array_equal(again.predict_proba(FRAME), clf.predict_proba(FRAME))
+    np.testing.assert_array_equal(again.predict(FRAME), clf.predict(FRAME))
+    assert repr(again) == repr(clf)
+    fitted = {name for name in vars(clf) if name.endswith("_")}
+    assert {name for name in vars(again) if name.endswith("_")} == fitted
+    for name in ("prior_", "prior_interval_", "threshold_", "report_", "n_features_in_"):
+        assert getattr(again, name) == getattr(clf, name), name
+    assert again.feature_names_in_.tolist() == FRAME.columns.tolist()
+    if hasattr(clf, "partial_fit"):
+        assert again.partial_fit(FRAME, np.where(y, "positive", "unlabeled")).batches_.rows == 400
+
+
+PIPELINES = {
+    "scaled": [StandardScaler(), quick(steps=20)],
+    "filled": [SimpleImputer(add_indicator=True), quick(steps=20)],
+    "projected": [PCA(2), quick(steps=20)],
+    "squared": [PolynomialFeatures(), PUClassifier(prior=0.5, random_state=0)],
+    "passed": ["passthrough", quick(steps=20)],
+}
+
+
+@pytest.mark.parametrize("steps", PIPELINES.values(), ids=PIPELINES)
+def test_a_pipeline_is_saved(steps, tmp_path):
+    whole = make_pipeline(*steps).fit(X, y)
+    again = load_model(save_model(whole, tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
+    assert [name for name, _ in again.steps] == [name for name, _ in whole.steps]
+
+
+def test_columns_are_transformed_and_saved(tmp_path):
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["a", "b", "c"]),
+        (OneHotEncoder(handle_unknown="ignore"), ["town"]),
+    )
+    whole = make_pipeline(columns, PUClassifier(prior=0.5, random_state=0)).fit(FRAME, y)
+    again = load_model(save_model(whole, tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_proba(FRAME), whole.predict_proba(FRAME))
+
+
+def test_a_search_saves_its_winner(tmp_path):
+    for base in (quick(), make_pipeline(StandardScaler(), quick())):
+        search = PUSearch(base, n_iter=2, random_state=0).fit(X, y)
+        again = load_model(search.save(tmp_path / "model"))
+        np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def make_network(features):
+    return torch.nn.Linear(features, 1)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_network_of_ones_own_must_be_given_again(scaled, tmp_path):
+    clf = quick(network=make_network)
+    model = make_pipeline(StandardScaler(), clf).fit(X, y) if scaled else clf.fit(X, y)
+    file = save_model(model, tmp_path / "model")
+    assert clf.network is make_network
+    with pytest.raises(UserError) as error:
+        load_model(file)
+    assert error.value.code == "missing-data"
+    again = load_model(file, network=make_network)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(UserError) as error:
+        load_model(file, network=lambda n: torch.nn.Linear(n, 2))
+    assert error.value.code == "conflict"
+
+
+class Foreign(LogisticRegression):
+    """A class that no file of a model is expected to contain."""
+
+
+def test_foreign_classes_are_neither_saved_nor_loaded(tmp_path):
+    clf = PUClassifier(Foreign(), prior=0.5).fit(X, y)
+    with pytest.raises(UserError) as error:
+        clf.save(tmp_path / "model")
+    assert error.value.code == "not-supported"
+    assert "Foreign" in str(error.value)
+    assert not (tmp_path / "model").exists()
+    write_model(tmp_path / "made", Foreign().fit(X, y))
+    with pytest.raises(UserError) as error:
+        load_model(tmp_path / "made")
+    assert error.value.code == "wrong-format"
+    assert "Foreign" in str(error.value)
+
+
+def write_model(file, content, version=4):
+    """Write a file as ``save_model`` does, of anything."""
+    skops.io.dump(content, file)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(ABOUT, json.dumps({"format_version": version, "puarena": "1"}))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return quick().fit(X, y).save(tmp_path_factory.mktemp("saved") / "model").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change, code",
+    [
+        (lambda file, saved: None, "missing-file"),
+        (lambda file, saved: file.write_bytes(b""), "wrong-format"),
+        (lambda file, saved: file.write_bytes(saved[:-9]), "wrong-format"),
+        (lambda file, saved: skops.io.dump(LogisticRegression(), file), "wrong-format"),
+        (lambda file, saved: write_model(file, LogisticRegression(), 99), "wrong-format"),
+        (lambda file, saved: write_model(file, StandardScaler()), "wrong-format"),
+        (lambda file, saved: file.write_bytes(flip_bit(saved)), "damaged-file"),
+    ],
+)
+def test_wrong_and_damaged_files(change, code, saved, tmp_path):
+    change(tmp_path / "model", saved)
+    with pytest.raises(UserError) as error:
+        load_model(tmp_path / "model")
+    assert error.value.code == code
+    assert "model" in str(error.value)
+
+
+def flip_bit(content, at=None):
+    """Change a bit, by default in the largest array of a saved model."""
+    at = len(content) // 2 if at is None else at
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def test_no_flipped_bit_changes_predictions(saved, tmp_path):
+    file = tmp_path / "model"
+    file.write_bytes(saved)
+    expected = load_model(file).predict_proba(X)
+    for at in np.random.default_rng(0).integers(0, len(saved), 60):
+        file.write_bytes(flip_bit(saved, at))
+        try:
+            found = load_model(file).predict_proba(X)
+        except UserError:
+            continue
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("path", ["", None, 3])
+def test_paths(path, tmp_path):
+    clf = quick(steps=5).fit(X, y)
+    for use in (clf.save, load_model):
+        with pytest.raises(UserError) as error:
+            use(path)
+        assert error.value.code == "invalid-value"
+    with pytest.raises(UserError) as error:
+        clf.save(tmp_path)
+    assert error.value.code == "cannot-write"
