@@ -43,7 +43,9 @@ def main(steps: int) -> None:
         scores = []
         for seed in range(3):
             labeled = even & (np.random.default_rng(seed).random(len(X)) < 0.4)
-            clf = PUNetClassifier(algorithm, prior=0.5, steps=steps, random_state=seed).fit(X, labeled)
+            clf = PUNetClassifier(algorithm, prior=0.5, steps=steps, random_state=seed).fit(
+                X, labeled
+            )
             scores.append(clf.score(X_test, even_test))
         print(f"{algorithm:>8}: accuracy {np.mean(scores):.3f} ± {np.std(scores):.3f}")
 

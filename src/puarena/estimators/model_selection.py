@@ -165,7 +165,10 @@ class PUScorer:
         labels = read_labels(y, classes[1] if len(classes) == 2 else None)
         positive = labels.classes[1]
         by_scores, needs_prior = self._find_needs()
-        prior, setting = 0.5, labeling.get_setting(labeling.DEFAULT_SETTING)  # PAUC and recall depend on neither
+        prior, setting = (
+            0.5,
+            labeling.get_setting(labeling.DEFAULT_SETTING),
+        )  # PAUC and recall depend on neither
         if needs_prior:
             prior = float(self._get_value(estimator, "prior_", "prior"))
             setting = labeling.get_setting(self._get_value(estimator, "setting", "setting"))

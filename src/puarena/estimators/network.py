@@ -648,7 +648,9 @@ class PUNetClassifier(TableClassifier):
         labeled = table.labels.positive
         p_train, p_val = hold_out(np.flatnonzero(labeled), self.validation_fraction, rng)
         u_train, u_val = hold_out(np.flatnonzero(~labeled), self.validation_fraction, rng)
-        p_train, u_train = (resample_by_weight(rows, table.weight, rng) for rows in (p_train, u_train))
+        p_train, u_train = (
+            resample_by_weight(rows, table.weight, rng) for rows in (p_train, u_train)
+        )
         return TrainingSplit(x, center, scale, p_train, u_train, p_val, u_val)
 
     def _split_folds(self, table: PUTable, fold: Index) -> list[TrainingSplit]:

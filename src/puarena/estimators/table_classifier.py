@@ -50,7 +50,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "prior": [Interval(Real, 0, 1, closed="neither"), str],
         "setting": [
-            StrOptions({name for each in labeling.list_settings() for name in (each.title, each.code)})
+            StrOptions(
+                {name for each in labeling.list_settings() for name in (each.title, each.code)}
+            )
         ],
         "selection": [StrOptions(set(PU_CRITERIA)), None],
         "threshold": [StrOptions({"model", "pa"})],
