@@ -21,16 +21,16 @@ from scipy.stats import t
 from puarena import catalog
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report import select
 from puarena.report.among_published import differences
 from puarena.report.compare import find_published_criterion
-from puarena.report.methods import METHOD, Method, in_order
-from puarena.report.problems import PROBLEM, read_all
+from puarena.report.methods import METHOD, Method, in_order, read_methods
 from puarena.report.sources import Source
 from puarena.results import open_results
 
 OWN = "authors"  # in the column ``optimizer``
-KEYS = [*PROBLEM, *(name for name in METHOD if name != "optimizer"), "split"]
+KEYS = [*PROBLEM_COLUMNS, *(name for name in METHOD if name != "optimizer"), "split"]
 SHOWN = ("oa", "pa")
 
 
@@ -77,7 +77,7 @@ def costs(protocol: DataFrame, authors: DataFrame) -> tuple[list[Cost], list[Met
         authors, on=KEYS, suffixes=("_protocol", "")
     )
     both = both.dropna(subset=["accuracy_protocol", "accuracy"])
-    methods = np.array(read_all(Method, both), dtype=object)
+    methods = np.array(read_methods(both), dtype=object)
     found = []
     own = [method for method in in_order(dict.fromkeys(methods)) if method.optimizer == OWN]
     for method in own:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from puarena import catalog
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.pu.problem import Problem
 from puarena.report.compare import (
     Comparison,
     compare,
@@ -26,7 +27,6 @@ from puarena.report.compare import (
     read_published,
     show_comparison,
 )
-from puarena.report.problems import Problem
 from puarena.results import Folder
 from sample_results import curves, records
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from puarena.errors import UserError
+from puarena.pu.problem import Problem
 from puarena.report import write_page
 from puarena.report.export import export
 from puarena.report.page.data import MAX_VIEWS, embed_json, list_views
-from puarena.report.problems import Problem
 from puarena.report.statistics import summarize
 from puarena.results import Folder, Results
 from sample_results import ALL, HOSTILE, curves, records

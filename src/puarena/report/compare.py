@@ -17,8 +17,8 @@ from puarena import catalog, paper
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
-from puarena.report.methods import Method, in_order
-from puarena.report.problems import PROBLEM, Problem, read_all
+from puarena.pu.problem import PROBLEM_COLUMNS, Problem
+from puarena.report.methods import Method, in_order, read_methods, read_problems
 from puarena.report.render import Grid, escape_markdown, format_exact, save_csv, save_text
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
@@ -272,7 +272,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     A profile's own form of a criterion has the name of the criterion that it replaces.
     """
     numbers = aggregate(select(opened(source)))
-    methods = dict.fromkeys(read_all(Method, numbers))
+    methods = dict.fromkeys(read_methods(numbers))
     places = {method: i for i, method in enumerate(in_order(methods))}
     metrics, criteria, lines = list(METRICS), list(CRITERIA), []
     for problem, method, row in _iterate_rows(numbers):
@@ -281,7 +281,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
             continue
         error = "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}"
         order = (
-            *(str(getattr(problem, field)) for field in PROBLEM),
+            *(str(getattr(problem, field)) for field in PROBLEM_COLUMNS),
             places[method],
             metrics.index(row["metric"]),
             criteria.index(criterion),
@@ -319,7 +319,7 @@ def _make_title(method: Method) -> str:
 def _iterate_rows(numbers: DataFrame) -> Iterator[tuple[Problem, Method, dict[Any, Any]]]:
     """Yield the problem, the method and the numbers of every row."""
     records = numbers.to_dict("records")
-    return zip(read_all(Problem, numbers), read_all(Method, numbers), records, strict=True)
+    return zip(read_problems(numbers), read_methods(numbers), records, strict=True)
 
 
 # comparison
@@ -489,7 +489,7 @@ def comparison_to_csv(comparisons: Sequence[Comparison], path: str | Path | None
     """Return tidy CSV, one line per problem, profile, metric, criterion and algorithm."""
     about = ("profile", "metric", "criterion", "published_criterion")
     numbers = ("ours", "ours_error", "published", "published_error", "difference", "in_errors")
-    heads = [*PROBLEM, *about, "algorithm", "base", "calibrated", *numbers]
+    heads = [*PROBLEM_COLUMNS, *about, "algorithm", "base", "calibrated", *numbers]
     lines = []
     for item in comparisons:
         where = [*item.problem.columns().values()]

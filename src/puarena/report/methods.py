@@ -1,12 +1,19 @@
-"""What a row of a table is: an algorithm and how it was run, all of it as stored."""
+"""What a row of a table is: a method on a problem, both as stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from puarena.paper import find_place
+from puarena.pu.problem import PROBLEM_COLUMNS, Problem
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,29 @@ class Method:
 
 
 METHOD = tuple(field.name for field in fields(Method))
+
+
+def read_problems(frame: DataFrame) -> list[Problem]:
+    """Return the problem of every row of a frame."""
+    return _read_rows(frame, PROBLEM_COLUMNS, Problem.from_columns)
+
+
+def read_methods(frame: DataFrame) -> list[Method]:
+    """Return the method of every row of a frame."""
+    return _read_rows(frame, METHOD, lambda row: Method(**row))
+
+
+def _read_rows(
+    frame: DataFrame, names: Sequence[str], make: Callable[[Mapping[str, Any]], Record]
+) -> list[Record]:
+    """Make a record of every row; equal rows share one."""
+
+    @cache
+    def make_once(*values: Any) -> Record:
+        return make(dict(zip(names, values, strict=True)))
+
+    columns = [frame[name].tolist() for name in names]
+    return [make_once(*values) for values in zip(*columns, strict=True)]
 
 
 def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> list[Method]:

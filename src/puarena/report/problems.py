@@ -1,44 +1,22 @@
-"""The problems and methods that the rows of a frame are about."""
+"""Former home of what ``report.methods`` and ``pu`` have; it goes when nothing imports it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any
 
 from puarena.pu import labeling
 from puarena.pu.problem import PROBLEM_COLUMNS as PROBLEM
 from puarena.pu.problem import Problem
+from puarena.report.methods import read_methods, read_problems
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-__all__ = ["PROBLEM", "Problem", "read", "read_all", "settings"]
-
-Kind = TypeVar("Kind")
+__all__ = ["PROBLEM", "Problem", "read_all", "settings"]
 
 
 def settings() -> dict[str, labeling.Setting]:
-    """Return the settings that are known here, by their codes in the store."""
+    """Return the settings by their codes."""
     return {setting.code: setting for setting in labeling.list_settings()}
 
 
-def read(kind: type[Kind], row: Mapping[str, Any]) -> Kind:
-    """Return the problem or method of a row."""
-    if issubclass(kind, Problem):
-        return cast(Kind, kind.from_columns(row))
-    return kind(**{field.name: row[field.name] for field in fields(kind)})  # type: ignore[arg-type]
-
-
-def read_all(kind: type[Kind], frame: DataFrame) -> list[Kind]:
-    """Return the problem or method of every row of a frame; equal rows share one."""
-    names = PROBLEM if issubclass(kind, Problem) else [f.name for f in fields(kind)]  # type: ignore[arg-type]
-
-    @cache
-    def read_values(*values: Any) -> Kind:
-        return read(kind, dict(zip(names, values, strict=True)))
-
-    return [
-        read_values(*row) for row in zip(*(frame[name].tolist() for name in names), strict=True)
-    ]
+def read_all(kind: type[Any], frame: Any) -> list[Any]:
+    """Return the problem or method of every row."""
+    return read_problems(frame) if kind is Problem else read_methods(frame)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.metrics import METRICS
 from puarena.metrics.records import Metric
-from puarena.report.problems import PROBLEM
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.statistics.bootstrap import ALPHA
 from puarena.report.tables import ResultCell, ResultRow, ResultTable, format_number
 from puarena.utils.files import escape_cell, write_file
@@ -287,7 +287,16 @@ CSV_NUMBERS = ("mean", "error", "std_population", "std_sample", "stderr_sample")
 
 def to_csv(tables: Sequence[ResultTable], path: str | Path | None = None) -> str:
     """Return tidy CSV, one line per problem, algorithm, metric and criterion; also write it."""
-    heads = [*PROBLEM, *CSV_METHOD, "metric", "criterion", "text", "mean", "error", "error_kind"]
+    heads = [
+        *PROBLEM_COLUMNS,
+        *CSV_METHOD,
+        "metric",
+        "criterion",
+        "text",
+        "mean",
+        "error",
+        "error_kind",
+    ]
     heads += [*CSV_NUMBERS[2:], "n", "best"]
     lines = []
     for table in tables:

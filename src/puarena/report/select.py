@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, metric
-from puarena.report.methods import Method
-from puarena.report.problems import PROBLEM, Problem, read_all
+from puarena.pu.problem import PROBLEM_COLUMNS
+from puarena.report.methods import read_methods, read_problems
 from puarena.report.sources import GROUP, Source, listed, opened
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ def add_labels(frame: DataFrame, like: DataFrame | None = None) -> DataFrame:
 
     Problems have the labels that they have in the frame ``like``, if it is given.
     """
-    problems = read_all(Problem, frame)
-    distinct = (frame if like is None else like)[list(PROBLEM)].drop_duplicates()
-    others = [name for name in PROBLEM if name != "prior"]
+    problems = read_problems(frame)
+    distinct = (frame if like is None else like)[list(PROBLEM_COLUMNS)].drop_duplicates()
+    others = [name for name in PROBLEM_COLUMNS if name != "prior"]
     # The prior is part of the label only if it tells two problems apart.
     priors = len(distinct) > len(distinct[others].drop_duplicates())
     return frame.assign(
-        method=[method.label for method in read_all(Method, frame)],
+        method=[method.label for method in read_methods(frame)],
         problem=[problem.label(priors) for problem in problems],
         setting_short=[problem.short for problem in problems],
         one_sample=[problem.one_sample for problem in problems],

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.pu import labeling
 from puarena.pu.labeling import SCAR
-from puarena.report.methods import METHOD, Method, in_order
-from puarena.report.problems import PROBLEM, Problem, read_all
-from puarena.report.problems import settings as settings_by_code
+from puarena.pu.problem import PROBLEM_COLUMNS, Problem
+from puarena.report.methods import METHOD, Method, in_order, read_methods, read_problems
 from puarena.report.select import aggregate, keep_algorithms, select
 from puarena.report.sources import Source, opened
 from puarena.utils.notebook import Bold, HtmlList, html_table
@@ -217,7 +217,7 @@ def build_tables(
     """Make one table per problem from the numbers of ``aggregate``, which may have more metrics."""
     columns = tuple(ResultColumn(metric, criterion) for metric in metrics for criterion in criteria)
     wanted = keep_algorithms(numbers[numbers["metric"].isin(list(metrics))], algorithms)
-    problems = wanted.groupby(list(PROBLEM), dropna=False, sort=True)
+    problems = wanted.groupby(list(PROBLEM_COLUMNS), dropna=False, sort=True)
     return HtmlList(_make_table(part, columns, error, algorithms, notes) for _, part in problems)
 
 
@@ -252,9 +252,9 @@ def keep(
 
 def _find_setting_code(setting: str) -> str:
     """Return the code of a setting given by its code or title."""
-    for code, known in settings_by_code().items():
-        if setting.lower() in (code, known.title):
-            return code
+    for known in labeling.list_settings():
+        if setting.lower() in (known.code, known.title):
+            return known.code
     return setting
 
 
@@ -266,10 +266,10 @@ def _make_table(
     notes: Iterable[str],
 ) -> ResultTable:
     """Return the table of one problem."""
-    problem = read_all(Problem, numbers[:1])[0]
+    problem = read_problems(numbers[:1])[0]
     lines: dict[Method, dict[ResultColumn, ResultCell]] = {}
     records = numbers.to_dict("records")
-    for method, record in zip(read_all(Method, numbers), records, strict=True):
+    for method, record in zip(read_methods(numbers), records, strict=True):
         column = ResultColumn(record["metric"], record["criterion"])
         cell = _make_cell(record, ERROR_COLUMNS[error], problem.prior)
         lines.setdefault(method, {})[column] = cell

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
-from puarena.report.methods import Method, in_order
-from puarena.report.problems import read_all
+from puarena.report.methods import in_order, read_methods
 from puarena.report.select import add_labels, keep_algorithms, select
 from puarena.report.sources import GROUP, Curves, Source, opened
 from puarena.results.sql import sql_text
@@ -73,7 +72,7 @@ class FigureData:
     @cached_property
     def table_order(self) -> dict[str, int]:
         """The place of every method in the tables."""
-        methods = in_order(dict.fromkeys(read_all(Method, self.selection)))
+        methods = in_order(dict.fromkeys(read_methods(self.selection)))
         return {method.label: i for i, method in enumerate(methods)}
 
     def of(self, criterion: str) -> DataFrame:

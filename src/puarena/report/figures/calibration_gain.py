@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from puarena.metrics import METRICS
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.figures import base
 from puarena.report.methods import METHOD
-from puarena.report.problems import PROBLEM
 
 SAME_METHOD = [name for name in METHOD if name not in {"algorithm", "calibrated"}]
-PAIRED = [*PROBLEM, *SAME_METHOD, "problem", "split"]
+PAIRED = [*PROBLEM_COLUMNS, *SAME_METHOD, "problem", "split"]
 
 
 class CalibrationGain(base.Figure):

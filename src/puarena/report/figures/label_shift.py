@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from puarena.pu import labeling
 from puarena.report.figures import base
-from puarena.report.problems import settings
 
 PALETTE = ("#d1602b", "#0b8f74", "#6f63d9", "#c04a80", "#d98a00", "#4a7fc0")
 
@@ -46,7 +46,7 @@ class LabelShift(base.Figure):
         rows = base.add_errors(frame, ["panel", "series", "percent"])
         title = "labeled positives, % of the training data"
         x = alt.X("percent:Q", title=title, scale=alt.Scale(nice=False, padding=8))
-        shorts = [setting.short for setting in settings().values()]
+        shorts = [setting.short for setting in labeling.list_settings()]
         series = [f"{short}{form}" for short in shorts for form in ("", " calibrated")]
         palette = dict(zip(series, PALETTE, strict=False))
         colors = base.make_color(rows["series"], "series", palette)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
+from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.report.figures import FigureData, draw_figure, find_figures, read_figure_data
 from puarena.report.figures.base import list_runs, make_theme
 from puarena.report.figures.learning_curves import draw_curves, make_curve_title
-from puarena.report.methods import Method
-from puarena.report.problems import PROBLEM, Problem, read_all, settings
+from puarena.report.methods import Method, read_problems
 from puarena.report.render import format_place, format_places
 from puarena.report.sources import GROUP, Curves
 from puarena.report.statistics import Standings, collect_scores, compute_standings, describe_winner
@@ -72,18 +72,18 @@ def collect_page_data(
     points = MAX_CURVE_VALUES // (max(1, groups) * len(shown))
     points = max(MIN_CURVE_POINTS, min(MAX_CURVE_POINTS, points))
     data = read_figure_data(curves, metrics, criteria, algorithms, points, selection)
-    labels = dict(zip(read_all(Problem, data.selection), data.selection["problem"], strict=True))
+    labels = dict(zip(read_problems(data.selection), data.selection["problem"], strict=True))
     index = PageIndex(
         {method.label: i for i, method in enumerate(methods)},
         {labels[table.problem]: i for i, table in enumerate(tables)},
         shown,
         criteria,
     )
-    codes = settings()
+    codes = labeling.list_settings()
     return {
         "metrics": [_describe_metric(name) for name in shown],
         "criteria": [_describe_criterion(name) for name in criteria],
-        "settings": {code: f"{each.title} ({each.short})" for code, each in codes.items()},
+        "settings": {each.code: f"{each.title} ({each.short})" for each in codes},
         "usual": {"labeling": labeling.SCAR},
         "problems": [_describe_problem(table.problem) for table in tables],
         "methods": [_describe_method(method) for method in methods],
@@ -180,14 +180,16 @@ def _collect_cells(tables: Sequence[ResultTable], index: PageIndex) -> list[list
 def list_views(problems: Sequence[Problem]) -> list[tuple[int, ...]]:
     """Return the sets of problems that filters can choose, those of fewer filters first."""
     options = []
-    for name in PROBLEM:
+    for name in PROBLEM_COLUMNS:
         values = list(dict.fromkeys(str(getattr(problem, name)) for problem in problems))
         options.append([None, *(values if len(values) > 1 else [])])
     filters = sorted(product(*options), key=lambda chosen: len(chosen) - chosen.count(None))
     views: dict[tuple[int, ...], None] = {}
     for chosen in filters:
         given = [
-            (name, value) for name, value in zip(PROBLEM, chosen, strict=True) if value is not None
+            (name, value)
+            for name, value in zip(PROBLEM_COLUMNS, chosen, strict=True)
+            if value is not None
         ]
         fits = tuple(
             i

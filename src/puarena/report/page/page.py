@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.pu import labeling
 from puarena.pu.labeling import SCAR, describe_mechanism
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.completeness import describe_missing_runs
-from puarena.report.problems import PROBLEM, Problem, read_all, settings
+from puarena.report.methods import read_problems
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Curves, Source, listed, opened
 from puarena.report.tables import ERROR_KINDS, ErrorKind, build_tables
@@ -64,7 +66,7 @@ def write_page(
         error=ERROR_KINDS[error],
         metrics=METRICS,
         criteria={name: CRITERIA[name] for name in by},
-        settings=list(settings().values()),
+        settings=labeling.list_settings(),
         max_diverged=MAX_DIVERGED,
         data=embed_json(data),
         vega=_bundle_vega() if tables else "",
@@ -166,7 +168,7 @@ def _count_runs(curves: Curves) -> dict[str, Any]:
     ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
     if store:
         records = store.info.get("summary", {}).get("records", records)
-    keys = ", ".join(f'"{name}"' for name in (*PROBLEM, "algorithm", "split"))
+    keys = ", ".join(f'"{name}"' for name in (*PROBLEM_COLUMNS, "algorithm", "split"))
     ((configs,),) = curves.rows(
         f"SELECT max(n) FROM (SELECT count(DISTINCT config) AS n FROM curves GROUP BY {keys})"
     )
@@ -174,7 +176,7 @@ def _count_runs(curves: Curves) -> dict[str, Any]:
         f"SELECT {keys}, config, run, min(status) AS reason FROM curves WHERE status <> '{OK}' "
         f"GROUP BY {keys}, config, run ORDER BY {keys}, config, run"
     )
-    labels = [problem.label() for problem in read_all(Problem, diverged)]
+    labels = [problem.label() for problem in read_problems(diverged)]
     failures = store.failures() if store else []
     return {
         "runs": runs,
