@@ -95,11 +95,11 @@ def four_rows(profile: str) -> None:
 
 def one_algorithm() -> None:
     """Train the four rows as released with one seed on one made-up problem: do their curves differ?"""
-    from puarena.testing.contract import toy_problem
+    from puarena.testing.contract import make_toy_problem
     from puarena.training import FleetConfig, Row, train
 
     for prior in (0.5, 0.3):
-        x, data, hidden = toy_problem(prior)
+        x, data, hidden = make_toy_problem(prior)
         config = FleetConfig(batch_size=32, steps=200, record_every=50)
         rows = [
             Row(f"{name}-c@released", data, hidden, 7, 0.01, 0.9, {}, "batch-union")

@@ -27,7 +27,7 @@ MORE = {  # what is public and has its home in a file of its room
         "puarena.report.statistics.summary.summarize",
     ),
     "algorithms": (
-        "puarena.testing.contract.check_all",
+        "puarena.testing.contract.check_algorithm",
         "puarena.plugins.load",
     ),
 }

@@ -1,6 +1,6 @@
-"""Algorithms with one defect each: what a promise of the contract is there to catch.
+"""Algorithms with one defect each, which the checks of the contract must find.
 
-``DEFECTS`` has, by promise, classes that break it and the words of the sentence that must say so.
+``DEFECTS`` has, by promise, classes that break it, with a pattern of the message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Sound(Algorithm):
 
 
 class Mistakes(Sound):
-    """Mistakes one side for the other."""
+    """Confuses the two sides."""
 
     def objective(self, f_p, f_u):
         return super().objective(-f_p, -f_u)
@@ -43,21 +43,21 @@ class Leaks(Sound):
 
 
 class UsesGlobalRandomness(Sound):
-    """Draws from torch's one generator instead of the run's own stream."""
+    """Draws from torch's global generator instead of the run's own stream."""
 
     def objective(self, f_p, f_u):
         return super().objective(f_p, f_u) * torch.rand(1, device=f_u.device)
 
 
 class SpreadsRuin(Sound):
-    """Changes nothing as long as all runs are finite: zero times a NaN is NaN."""
+    """Changes nothing while all runs are finite; zero times NaN is NaN."""
 
     def objective(self, f_p, f_u):
         return super().objective(f_p, f_u) * (1 + 0 * f_u.sum())
 
 
 class HidesRuin(Sound):
-    """Answers zero where a run's outputs are NaN, so that nobody sees that it is lost."""
+    """Returns zero for outputs that are NaN, which hides that the run diverged."""
 
     def outputs(self, x):
         f = self.f(x).nan_to_num()
@@ -65,21 +65,21 @@ class HidesRuin(Sound):
 
 
 class NeedsPositivesInU(Sound):
-    """Weighs by the prior inside U, normalized: zero by zero where U has no positive."""
+    """Weighs by the prior inside U, normalized: 0/0 if U has no positive."""
 
     def objective(self, f_p, f_u):
         return super().objective(f_p, f_u) * (self.shifted_prior / self.shifted_prior)
 
 
 class NeedsTwoPoints(Sound):
-    """Leaves one point out of the mean: zero by zero where there is but one."""
+    """Omits one point from the mean: 0/0 if there is only one."""
 
     def objective(self, f_p, f_u):
         return logistic(f_p, +1).mean(-1) + logistic(f_u[:, 1:], -1).mean(-1)
 
 
 class Supervised(Sound):
-    """Asks for the true labels of U, and is no frame."""
+    """Asks for the true labels of U, and is no baseline."""
 
     supervised = True
 
@@ -90,13 +90,13 @@ class Supervised(Sound):
 
 
 class KnowsPropensities(Sound):
-    """Asks for the true chances of a label, and is no frame."""
+    """Asks for the true propensities, and is no baseline."""
 
     knows_propensity = True
 
 
 class GoesThroughTheSideDoor(Sound):
-    """Reaches the fleet through what it is handed between steps, and there the hidden labels."""
+    """Reaches the hidden labels through the object that hooks receive."""
 
     def prepare(self):
         self.state("label_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
@@ -117,7 +117,7 @@ class GoesThroughTheSideDoor(Sound):
 
 
 class Partitions(GoesThroughTheSideDoor):
-    """Knows only which unlabeled points are of one class, not which class it is: turned round, labels say the same."""
+    """Knows which unlabeled points are of one class, but not which class that is."""
 
     def loss(self, batch):
         f_p, f_u = batch.split(self.f(batch.x))
@@ -126,7 +126,7 @@ class Partitions(GoesThroughTheSideDoor):
 
 
 class Looks(Sound):
-    """Branches on a value, though never to another end."""
+    """Branches on a value, always to the same branch."""
 
     def objective(self, f_p, f_u):
         value = super().objective(f_p, f_u)
@@ -141,7 +141,7 @@ class Masks(Sound):
 
 
 class Forgets(Sound):
-    """Keeps a tensor that nobody moves to another device or into a checkpoint."""
+    """Keeps a tensor that is not moved to another device or into a checkpoint."""
 
     def after_step(self, batch):
         self.total = batch.x.sum()
@@ -155,7 +155,7 @@ class ForgetsInAList(Sound):
 
 
 class Counts(Sound):
-    """Counts epochs in an attribute that no checkpoint has."""
+    """Counts epochs in an attribute that is not in checkpoints."""
 
     def prepare(self):
         self.epochs = 0
@@ -165,6 +165,48 @@ class Counts(Sound):
 
     def schedule(self, phase, step, steps, epoch):
         return {"lr": 1 / (1 + self.epochs)}
+
+
+class ReturnsNone(Sound):
+    """Forgets to return the loss."""
+
+    def objective(self, f_p, f_u):
+        super().objective(f_p, f_u)
+
+
+class ReducesRuns(Sound):
+    """Returns one number for all runs."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u).sum()
+
+
+class KeepsColumns(Sound):
+    """Returns a column."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u).unsqueeze(-1)
+
+
+class LearnsNothing(Sound):
+    """Returns numbers without a gradient."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u).detach()
+
+
+class Overflows(Sound):
+    """Has infinite losses."""
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) / 0
+
+
+class Raises(Sound):
+    """Raises an error of its own."""
+
+    def objective(self, f_p, f_u):
+        raise KeyError("surprise")
 
 
 DEFECTS = {
@@ -180,8 +222,8 @@ DEFECTS = {
         NeedsTwoPoints: "with batch size 1 its losses or outputs are not finite"
     },
     "ignores hidden labels": {
-        Supervised: r"handed the true labels .* \(baseline = True\)",
-        KnowsPropensities: r"handed the true propensities .* \(baseline = True\)",
+        Supervised: r"receives the true labels .* \(baseline = True\)",
+        KnowsPropensities: r"receives the true propensities .* \(baseline = True\)",
         GoesThroughTheSideDoor: "labels it must not see",
         Partitions: "labels it must not see",
     },
@@ -192,9 +234,18 @@ DEFECTS = {
     "registers its state": {Forgets: "the tensor 'total'", ForgetsInAList: "'last'"},
     "resumes": {Counts: "it goes another way"},
 }
-# What cannot but fall with it: where runs mix, a ruined one is felt; chance that no seed rules is another in every
-# training, so nothing holds that is said of two of them.
+# Promises that such a defect necessarily breaks too: if runs mix, a ruined one changes others;
+# randomness without a seed differs between any two trainings.
 ALSO_BROKEN = {
     Leaks: {"isolates ruin"},
     UsesGlobalRandomness: {"keeps rows apart", "isolates ruin", "ignores hidden labels", "resumes"},
+}
+QUICK_DEFECTS = {  # with what the message must name
+    ReturnsNone: "None",
+    ReducesRuns: "a single number",
+    KeepsColumns: "[runs, 1]",
+    LearnsNothing: "do not depend on the network",
+    Overflows: "not finite",
+    Raises: "KeyError: 'surprise' (line",
+    Leaks: "rows mix",
 }

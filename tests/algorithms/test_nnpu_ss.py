@@ -53,7 +53,7 @@ def test_the_risk_is_that_of_the_weighted_calibration():
 
 @pytest.mark.parametrize("prior", [0.3, 0.6])
 def test_it_trains_as_calibrated_ascent_does(prior):
-    x, data, hidden = contract.toy_problem(prior)
+    x, data, hidden = contract.make_toy_problem(prior)
     config = replace(contract.CONFIG, steps=80)
     curves = [
         training.train([Row(name, data, hidden, seed=3, lr=0.03)], config, x)

@@ -180,7 +180,7 @@ def test_all_does_not_mean_the_classics():
 
 
 def test_the_engine_refuses_them():
-    x, data, hidden = contract.toy_problem(0.5)
+    x, data, hidden = contract.make_toy_problem(0.5)
     with pytest.raises(UserError, match="spies") as error:
         training.train([training.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)
     assert error.value.code == "not-supported"

@@ -318,9 +318,9 @@ class Spec(BaseModel):
         for name in (*names, *self.hyper):
             check_hyper(name, self.hyper.get(name, {}))
         if used := [name for name in own if name in names]:
-            from puarena.testing.quick_check import check_quickly
+            from puarena.testing.contract import check_plugins
 
-            check_quickly(used)
+            check_plugins(used)
         for problem in self.problems:
             datasets.info(problem.dataset)
         if self.network is not None:
