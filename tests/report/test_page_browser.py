@@ -243,7 +243,7 @@ def test_the_numbers_are_those_of_the_tables(opened: Opened) -> None:
 
 def test_who_won(opened: Opened) -> None:
     page = opened.page
-    assert "mean accuracy: upu" in page.locator("#verdict").inner_text()
+    assert "upu has the highest mean accuracy" in page.locator("#verdict").inner_text()
     opened.choose("setting", "one-sample (OS)")
     verdict = page.locator("#verdict").inner_text()
     assert "n = 5 problems, 2 datasets, 2 splits each" in verdict
@@ -287,7 +287,7 @@ def test_the_tied_stand_together(browser: Any, tmp_path: Path) -> None:
     assert (
         opened.page.locator("#board tr.tied .plot .line").count() == 1
     )  # the best has no difference from itself
-    assert "tied with it: nnpu-c (" in opened.page.locator("#verdict").inner_text()
+    assert "tied: nnpu-c (" in opened.page.locator("#verdict").inner_text()
     assert opened.page.locator("#figure-missing").inner_text().count("label shift") == 1
     assert not opened.page.locator("#figure-label-shift").is_visible()
     assert opened.wrong == []
@@ -421,7 +421,7 @@ def test_less_is_better(browser: Any, tmp_path: Path, monkeypatch: pytest.Monkey
         "1.0",
         "0.1234",
     ]
-    assert "Lowest mean brier: nnpu (0.1434)" in opened.page.locator("#verdict").inner_text()
+    assert "nnpu has the lowest mean brier (0.1434)" in opened.page.locator("#verdict").inner_text()
     assert "Test brier (lower is better)" in opened.page.locator("#board-words").inner_text()
     opened.page.get_by_role("button", name="Mean", exact=True).click()
     assert opened.names()[0] == "upu"

@@ -227,7 +227,7 @@ def test_who_won_and_how_sure_that_is() -> None:
     ]
     assert standings.tied == ("nnpu",)
     verdict = found.verdict
-    assert verdict.startswith("Highest mean accuracy: nnpu (82.50); tied with it: none")
+    assert verdict.startswith("nnpu has the highest mean accuracy (82.50); no other method is tied")
     assert "6 problems, 6 datasets, 3 splits each" in verdict
     elo = values(found.frame, "elo")
     assert list(elo) == ["nnpu", "vpu", "upu", "pan"]
@@ -252,10 +252,10 @@ def test_the_winner_in_one_line() -> None:
     standings = summarize_one(many()).standings
     table = standings.table.assign(tied=True)
     text = describe_winner(replace(standings, table=table), "accuracy")
-    assert "tied with it: vpu, upu, pan (n" in text
+    assert "tied: vpu, upu, pan (n" in text
     table = table.assign(mean=table["mean"].iloc[0])
     text = describe_winner(replace(standings, table=table), "accuracy")
-    assert "nnpu, vpu, upu, pan (82.50)" in text
+    assert "nnpu, vpu, upu, pan have the highest mean accuracy (82.50)" in text
     few = describe_winner(replace(standings, unit=""), "accuracy")
     assert "too few" in few
 

@@ -187,14 +187,16 @@ def describe_winner(standings: Standings, metric: str) -> str:
     best = table["mean"].iloc[0]
     first = list(table.index[table["mean"] == best])
     tied = [name for name in standings.tied if name not in first]
-    word = "Highest" if record.higher else "Lowest"
-    text = f"{word} mean {record.inline}: {_join_names(first)} ({best:.{record.decimals}f}); "
+    verb = "has" if len(first) == 1 else "have"
+    word = "highest" if record.higher else "lowest"
+    value = f"{best:.{record.decimals}f}"
+    text = f"{_join_names(first)} {verb} the {word} mean {record.inline} ({value}); "
     if len(table) == len(first):
-        text += "no other method to compare with"
+        text += "there is no other method"
     elif not standings.unit:
         text += "too few results to tell other methods apart"
     else:
-        text += f"tied with it: {_join_names(tied) if tied else 'none'}"
+        text += f"tied: {_join_names(tied)}" if tied else "no other method is tied"
     low, high = standings.splits
     counts = (
         _count(standings.problems, "problem"),
