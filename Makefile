@@ -1,4 +1,4 @@
-# make demo: a first benchmark and its table.  make test: everything that must hold.  Needs Python 3.10+ and make.
+# make demo: a first benchmark and its table.  make test: everything that must hold.  Needs Python 3.11+ and make.
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin

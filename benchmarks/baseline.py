@@ -1,4 +1,4 @@
-"""The straightforward way to train one run: what ``puarena speed --against benchmarks/baseline.py`` compares with.
+"""The straightforward way to train one run: what benchmarks/speed.py compares with.
 
 One network at a time, a ``DataLoader`` that collates samples one by one, ``.item()`` after every step, three passes
 over validation data and one over test data every 100 steps. The algorithms' objectives are the library's own (a stack

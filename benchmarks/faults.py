@@ -79,7 +79,7 @@ def command(folder: Path, workers: int = 2, spec: Spec = SPEC) -> subprocess.Pop
     """The experiment as a command with a process group of its own."""
     (folder / "spec.json").write_text(json.dumps(spec.to_dict()))
     words = ["run", folder / "spec.json", "--out", folder / "out", "--device", "cpu"]
-    words += ["--workers", workers, "--checkpoint-every", 1]
+    words += ["--workers", workers, "--set", "checkpoint_every=1"]
     call = [sys.executable, "-m", "puarena", *map(str, words)]
     return subprocess.Popen(
         call,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +11,26 @@ from typer.testing import CliRunner
 from puarena.cli import app
 
 
-def call(*args: object) -> Any:
-    """The result of a command."""
-    return CliRunner().invoke(app, [str(arg) for arg in args])
+def call(line: str, **paths: object) -> Any:
+    """Return the result of a command, given as in a shell; paths take the place of {name}."""
+    return CliRunner().invoke(app, [word.format(**paths) for word in shlex.split(line)])
 
 
-def refused(folder: Path, *args: object) -> str:
-    """The sentence of a command that must refuse, having written nothing."""
-    before = {
-        path: path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts
-    }
-    result = call(*args)
-    assert result.exit_code == 2, (args, result.output, result.exception)
-    assert isinstance(result.exception, (SystemExit, type(None))), args
+def refused(folder: Path, line: str, **paths: object) -> str:
+    """Return the message of a command that must refuse, having written nothing to the folder."""
+    before = list_files(folder)
+    result = call(line, **paths)
+    assert result.exit_code == 2, (line, result.output, result.exception)
+    assert isinstance(result.exception, (SystemExit, type(None))), line
     assert "Traceback" not in result.output
-    assert len(result.stderr) < 1500, args
-    usage = result.stderr.startswith("Usage:")
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
-    assert usage or (len(lines) == 1 and lines[0].startswith("error: ")), result.stderr
-    after = {
-        path: path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts
-    }
-    assert after == before, f"{args} left something behind"
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith(("error: ", "Error: ")), result.stderr
+    assert len(last) < 600, last
+    assert list_files(folder) == before, f"'{line}' wrote something"
     return result.stderr
+
+
+def list_files(folder: Path) -> dict[Path, int]:
+    """Return the times at which the files of a folder were written."""
+    files = (file for file in folder.rglob("*") if "__pycache__" not in file.parts)
+    return {file: file.stat().st_mtime_ns for file in files}

@@ -21,7 +21,8 @@ import pandas as pd
 import vl_convert
 
 from puarena.datasets import Dataset
-from puarena.experiments import bias_toy
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import bias_toy  # noqa: E402
 from puarena.metrics import CRITERIA, Counts
 from puarena.pu import Problem, draw_pu_data, labeling
 from puarena.report.figures.base import AMBER, GRAY, GREEN, VIOLET, make_theme

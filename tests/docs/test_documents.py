@@ -32,7 +32,6 @@ SMALLER = {  # options added to a command where the line does not have them
     },
     "plan": {"--algorithms": "nnpu,nnpu-c", "--device": "cpu"},
     "fit": {"--steps": "20"},
-    "speed": {"--seconds": "0.01", "--runs": "1", "--algorithms": "nnpu", "--device": "cpu"},
 }
 CANNOT_RUN = {  # what no test can do, by the words of a line
     r"^make ": "sets up an environment of its own",

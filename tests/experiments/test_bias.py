@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from bad_inputs import call
 from puarena import report
-from puarena.cli import app
 from puarena.errors import UserError
 from puarena.experiments import run as bench
 from puarena.experiments import suites
-from puarena.experiments.bias_toy import directions, thresholds
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
 from puarena.report.bias import compute_bias_costs
@@ -124,45 +125,33 @@ def test_suites():
 
 
 def test_command_line():
-    run = CliRunner().invoke
-    lists = run(app, ["bias", "list"])
-    assert "sar-pu" in lists.output
-    shown = run(
-        app,
-        ["bias", "show", "digits", "--labeling", "class(strength=2)", "--rate", "0.1", "--json"],
-    )
+    show = "bias show digits --labeling"
+    assert "sar-pu" in call("list mechanisms").output
+    shown = call(f"{show} class(strength=2) --rate 0.1 --json")
     assert json.loads(shown.output)["labeling"] == "class(strength=2)"
-    assert (
-        "labels by class: 1 " in run(app, ["bias", "show", "digits", "--labeling", "class"]).output
-    )
-    assert (
-        "at random"
-        in run(app, ["bias", "show", "digits", "--labeling", "class(strength=0)"]).output
-    )
-    bad = run(app, ["bias", "show", "digits", "--labeling", "feature(feature=99)"])
+    assert "labels by class: 1 " in call(f"{show} class").output
+    assert "at random" in call(f"{show} class(strength=0)").output
+    bad = call(f"{show} feature(feature=99)")
     assert bad.exit_code == 2
-    assert "there are 64 columns" in bad.stderr
-    options = [
-        "--labeling",
-        "posterior(power=10,strength=2),scar",
-        "--algorithms",
-        "nnpu",
-        "--json",
-    ]
-    plan = run(app, ["plan", "demo", *options])
+    assert "64 columns" in bad.stderr
+    labeling = "posterior(power=10,strength=2),scar"
+    plan = call(f"plan demo --labeling '{labeling}' --algorithms nnpu --json")
     assert json.loads(plan.output.splitlines()[-1])["runs"] == 2 * 2 * 3
 
 
 def test_the_toy_shows_what_is_lost_and_recovered():
-    rows = {row["labeling"]: row for row in thresholds(20_000, (0.5,), ("scar", "lbe-b", "pusb"))}
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    toy = importlib.import_module("bias_toy")
+    sys.path.pop(0)
+    found = toy.measure_thresholds(20_000, (0.5,), ("scar", "lbe-b", "pusb"))
+    rows = {row["labeling"]: row for row in found}
     assert rows["scar"]["pa"] == pytest.approx(rows["scar"]["best"], abs=0.01)
     assert rows["lbe-b"]["pa"] < 0.80
     assert rows["lbe-b"]["pa-ipw"] == pytest.approx(rows["lbe-b"]["best"], abs=0.01)
-    turned = {
-        row["labeling"]: row for row in directions(4_000, ("scar", "feature(feature=1,strength=3)"))
-    }
-    assert abs(turned["scar"]["angle"]) < 12
-    assert turned["feature(feature=1,strength=3)"]["angle"] > 40
+    found = toy.measure_directions(4_000, ("scar", "feature(feature=1,strength=3)"))
+    angles = {row["labeling"]: row["angle"] for row in found}
+    assert abs(angles["scar"]) < 12
+    assert angles["feature(feature=1,strength=3)"] > 40
 
 
 def test_compute_bias_costs(folder):
@@ -172,7 +161,7 @@ def test_compute_bias_costs(folder):
     assert table.loc[("scar", "nnpu-c"), "fall"] == 0
     row = table.loc[("class", "nnpu-c")]
     assert row["gain_low"] <= row["gain"] <= row["gain_high"]
-    result = CliRunner().invoke(app, ["bias", "verdict", str(folder)])
+    result = call("bias verdict {f}", f=folder)
     assert result.output.startswith("| method | boundary | class | scar |")
     with pytest.raises(UserError, match="there are 0"):
         compute_bias_costs(report.load(folder).filter("algorithm <> 'pn-naive'"))

@@ -393,10 +393,7 @@ WORDS = st.sampled_from(
         "--engine",
         "--gpus",
         "--algorithms",
-        "--fleet-timeout",
-        "--slurm",
-        "--address",
-        "--threads",
+        "--set",
         "--workers",
         "--priors",
     ]

@@ -247,7 +247,7 @@ def test_killed_and_resumed(tmp_path):
     spec, flag = plugged(tmp_path, SPEC)
     flag.write_text("wait")
     kept = (tmp_path / "out" / "progress").glob
-    with command(tmp_path, spec, "--workers", "2", "--checkpoint-every", "0") as process:
+    with command(tmp_path, spec, "--workers", "2", "--set", "checkpoint_every=0s") as process:
         until(lambda: len(list(kept("[!.]*"))) == 2, process)
     assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
     flag.unlink()

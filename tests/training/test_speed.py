@@ -1,60 +1,47 @@
-"""``puarena speed`` measures what it says, and its ratios are of figures measured in the same run."""
+"""benchmarks/speed.py measures what it says, and its ratios are of figures of the same call."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from puarena import catalog, speed
-from puarena.cli import app
-from puarena.errors import UserError
+from puarena import UserError, catalog
 
-BASELINE = Path(__file__).parents[2] / "benchmarks" / "baseline.py"
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(FOLDER))
+speed = importlib.import_module("speed")
+sys.path.remove(str(FOLDER))
 
 
-def test_the_command(tmp_path):
+def test_ratios_are_of_one_call(tmp_path, capsys):
     out = tmp_path / "speed.json"
-    arguments = [
-        "speed",
-        "--algorithms",
-        "nnpu",
-        "--runs",
-        "1,3",
-        "--seconds",
-        "0.05",
-        "--device",
-        "cpu",
-    ]
-    result = CliRunner().invoke(app, [*arguments, "--against", str(BASELINE), "--out", str(out)])
-    assert result.exit_code == 0, result.output
-    told = json.loads(out.read_text())
-    assert set(told["ratios"]) == {"fleet of one", "baseline"}
-    rates = {m["runs"]: m["run_steps_per_second"] for m in told["measured"]}
+    words = f"--algorithms nnpu --runs 1,3 --seconds 0.05 --device cpu --out {out}"
+    speed.main(words.split())
+    written = json.loads(out.read_text())
+    assert set(written["ratios"]) == {"fleet of one", "baseline"}
+    rates = {m["runs"]: m["run_steps_per_second"] for m in written["measured"]}
     assert set(rates) == {0, 1, 3}
-    assert told["ratios"]["baseline"] == pytest.approx(rates[3] / rates[0])
-    assert told["ratios"]["fleet of one"] == pytest.approx(rates[3] / rates[1])
-    assert told["machine"]["torch"]
-    assert len(told["machine"]["source"]) == 16
-    assert "largest stack against baseline" in result.stdout
+    assert written["ratios"]["baseline"] == pytest.approx(rates[3] / rates[0])
+    assert written["ratios"]["fleet of one"] == pytest.approx(rates[3] / rates[1])
+    assert len(written["machine"]["source"]) == 16
+    assert "largest fleet against baseline" in capsys.readouterr().out
 
 
-def test_what_is_measured_by_default():
-    """All but the frame that is handed true propensities, which made-up data do not have."""
+def test_every_plain_form_is_measured_that_needs_no_true_propensity():
     forms = [n for n in catalog.names("puarena") if not catalog.get(n).calibrated]
-    assert set(forms) - set(speed.default_algorithms()) == {"sar-oracle"}
+    assert set(forms) - set(speed.list_algorithms()) == {"sar-oracle"}
 
 
-@pytest.mark.parametrize("name", speed.default_algorithms())
+@pytest.mark.parametrize("name", speed.list_algorithms())
 def test_the_baseline_trains_every_algorithm(name):
     x, rows = speed.synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
-    rate = speed._baseline(BASELINE)(
-        name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0
-    )
-    assert rate > 0
+    rate = speed.load_baseline(speed.BASELINE)
+    assert rate(name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0) > 0
 
 
 def test_images():
@@ -63,31 +50,19 @@ def test_images():
     assert (m.network, m.runs, m.device, m.gigabytes) == ("resnet32", 2, "cpu", 0.0)
     assert m.step > m.view >= 0
     assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
-    result = CliRunner().invoke(app, ["speed", "--network", "resnet50"])
-    assert result.exit_code == 2
-    assert "unknown network for images 'resnet50'" in result.stderr
 
 
-def test_bad_baselines(tmp_path):
-    with pytest.raises(UserError, match="not a Python file"):
-        speed._baseline(tmp_path / "missing.py")
+def test_a_baseline_defines_the_function(tmp_path):
     (tmp_path / "empty.py").write_text("")
-    with pytest.raises(UserError, match="defines no steps_per_second"):
-        speed._baseline(tmp_path / "empty.py")
-    result = CliRunner().invoke(app, ["speed", "--algorithms", "nnqu"])
-    assert result.exit_code == 2
-    assert "did you mean" in result.stderr
+    for file, code in (("missing.py", "missing-file"), ("empty.py", "wrong-format")):
+        with pytest.raises(UserError) as caught:
+            speed.load_baseline(tmp_path / file)
+        assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [
-        (["--runs", "0,1"], "--runs has 0"),
-        (["--precision", "bf16"], "give --network"),
-        (["--network", "resnet32", "--algorithms", "vpu"], "measures nnPU alone"),
-    ],
-)
-def test_wrong_options(arguments, sentence):
-    result = CliRunner().invoke(app, ["speed", *arguments])
-    assert result.exit_code == 2
-    assert sentence in result.stderr
+@pytest.mark.parametrize("words", ["--runs 0,1", "--network resnet50", "--algorithms nnqu"])
+def test_wrong_options_end_with_exit_code_2(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        speed.main(words.split())
+    assert caught.value.code == 2
+    assert words.split()[1] in capsys.readouterr().err

@@ -95,6 +95,17 @@ def list_engines() -> Rows:
     return rows
 
 
+def list_mechanisms() -> Rows:
+    """Return every labeling mechanism."""
+    from puarena.pu import labeling
+
+    rows = []
+    for mechanism in map(labeling.get_mechanism, labeling.list_mechanisms()):
+        names = {"name": mechanism.text, "aliases": list(mechanism.aliases)}
+        rows.append(names | {"meaning": mechanism.meaning})
+    return rows
+
+
 LISTINGS = {
     "algorithms": Listing(list_algorithms, ("name", "setting", "needs_prior", "year")),
     "datasets": Listing(list_datasets, ("name", "examples", "classes", "network", "description")),
@@ -102,24 +113,5 @@ LISTINGS = {
     "networks": Listing(list_networks, ("name", "needs_images", "meaning")),
     "suites": Listing(list_suites, ("name", "description")),
     "engines": Listing(list_engines, ("name", "devices", "meaning")),
+    "mechanisms": Listing(list_mechanisms, ("name", "aliases", "meaning")),
 }
-
-
-def print_listing(listing: Listing) -> None:
-    """Print the rows in columns; JSON has more of them."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in listing.columns:
-        heading = column.removeprefix("needs_").replace("_", " ")
-        table.add_column(heading, no_wrap=column == "name")
-    for row in listing.read():
-        table.add_row(*(_format_value(row[column]) for column in listing.columns))
-    Console(highlight=False, markup=False).print(table)
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ", ".join(value) if isinstance(value, list) else str(value)

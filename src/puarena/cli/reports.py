@@ -1,35 +1,41 @@
-"""Commands that read results: report, stats, compare, merge, export."""
+"""Commands that read results: report, stats, compare, figures, merge, export."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from puarena.cli import options as opt
-from puarena.cli.manners import answer, say
-from puarena.cli.options import many
+from puarena.cli.output import App, emit, log, print_text
 from puarena.errors import UserError
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
+app = App()
+
+
+@app.command()
 def report(
+    ctx: typer.Context,
     folder: opt.Folder,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="F", help="write a Markdown table")
+    markdown: opt.Markdown = None,
+    latex: Annotated[
+        Path | None, typer.Option(metavar="F", parser=opt.parse_file, help="write LaTeX tables")
     ] = None,
-    latex: Annotated[Path | None, typer.Option(metavar="F", help="write a LaTeX table")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="F", help="write the page")] = None,
+    csv: opt.Csv = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="F", parser=opt.parse_file, help="write the page")
+    ] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
     error: Annotated[
-        str,
-        typer.Option(
-            metavar="stderr|stderr-sample|std",
-            help="what stands after the ±; the paper's is stderr",
-        ),
+        Literal["stderr", "stderr-sample", "std"],
+        typer.Option(help="what stands after the ±; the paper's is stderr"),
     ] = "stderr",
     algorithms: opt.Algorithms = None,
     datasets: opt.ShownDatasets = None,
@@ -38,63 +44,49 @@ def report(
     rates: opt.Rates = None,
     plugin: opt.Plugins = None,
     others: opt.With = None,
-    as_json: opt.AsJson = False,
 ) -> None:
-    """Choose models by the stored curves and print the tables; lists also give the order.
-
-    With --plugin the page describes algorithms of your own in their own words.
-    """
-    opt.check_files(markdown, latex, csv, html, source=folder)
+    """Choose models by the stored curves and print the tables, in the order of the options."""
+    from puarena import plugins
     from puarena import report as reports
     from puarena.report.tables import keep
 
-    curves = _together(folder, others)
-    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    names = many(algorithms, "algorithms", str)
-    options: dict[str, Any] = {
-        "metrics": metrics,
-        "criteria": criteria,
+    opt.check_outputs((markdown, latex, csv, html), [folder])
+    for file in plugin or ():
+        plugins.load(file)
+    curves = _open_together(folder, others)
+    choice: dict[str, Any] = {
+        "metrics": metric,
+        "criteria": criterion,
         "error": error,
-        "algorithms": names,
-        "selection": reports.select(curves, curves.criteria(criteria)),
+        "algorithms": algorithms,
+        "selection": reports.select(curves, curves.criteria(criterion)),
     }
-    table = keep(
-        reports.table(curves, **options),
-        many(datasets, "datasets", str),
-        many(cases, "cases", int),
-        many(settings, "settings", str),
-        many(rates, "rates", float),
-    )
-    if plugin:
-        from puarena import plugins
-
-        for file in plugin:
-            plugins.load(file)
-    say_incomplete(curves, err=as_json)
-    if as_json:
-        answer([{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in table])
-    else:
-        reports.to_terminal(table)
-    for path, render in (
+    tables = keep(reports.table(curves, **choice), datasets, cases, settings, rates)
+    cells = [{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in tables]
+    missing = reports.describe_missing_runs(curves)
+    _log_missing(ctx, missing)
+    emit(ctx, cells, lambda console: _print(console, missing, reports.to_terminal, tables))
+    renderers = (
         (markdown, reports.to_markdown),
         (latex, reports.to_latex),
         (csv, reports.to_csv),
-    ):
+    )
+    for path, render in renderers:
         if path is not None:
-            render(table, path)
+            render(tables, path)
     if html is not None:
-        reports.write_page(curves, html, **options)
-    for path in (markdown, latex, csv, html):
-        if path is not None:
-            say(f"wrote {path}")
+        reports.write_page(curves, html, **choice)
+    _log_written((markdown, latex, csv, html))
 
 
+@app.command()
 def stats(
+    ctx: typer.Context,
     folder: opt.Folder,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
     over: Annotated[
-        str, typer.Option(metavar="problems|splits", help="what counts as one result")
+        Literal["problems", "splits"], typer.Option(help="what counts as one result")
     ] = "problems",
     algorithms: opt.Algorithms = None,
     reference: Annotated[
@@ -105,150 +97,150 @@ def stats(
     ] = None,
     rope: Annotated[
         float | None,
-        typer.Option(metavar="X", help="differences up to this count as none (default: one point)"),
+        typer.Option(metavar="X", help="smaller differences count as none (default: one point)"),
     ] = None,
     others: opt.With = None,
-    as_json: opt.AsJson = False,
 ) -> None:
-    """Say who won and how sure that is: places and ties, Elo, gap closed, tests, each with its n."""
+    """Rank the algorithms and test their differences: Elo, gap closed, intervals, each with n."""
+    from puarena.report import describe_missing_runs
     from puarena.report.render import show_statistics
     from puarena.report.statistics import summarize
 
-    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
-    names = many(algorithms, "algorithms", str)
-    curves = _together(folder, others)
-    everything = summarize(curves, metrics, criteria, over, names, reference, rope=rope)
-    say_incomplete(curves, err=as_json)
-    if as_json:
-        answer([item.to_dict() for item in everything])
-    else:
-        show_statistics(everything)
+    curves = _open_together(folder, others)
+    results = summarize(curves, metric, criterion, over, algorithms, reference, rope=rope)
+    missing = describe_missing_runs(curves)
+    _log_missing(ctx, missing)
+    answer = [item.to_dict() for item in results]
+    emit(ctx, answer, lambda console: _print(console, missing, show_statistics, results))
 
 
+@app.command()
 def compare(
+    ctx: typer.Context,
     folder: opt.Folder,
     published: Annotated[
         Path | None,
-        typer.Option(
-            metavar="F", help="a CSV of published numbers (default: the benchmark paper's)"
-        ),
+        typer.Option(metavar="F", help="a CSV of published numbers (default: the paper's)"),
     ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="F", help="write Markdown tables")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="F", help="write a CSV table")] = None,
+    markdown: opt.Markdown = None,
+    csv: opt.Csv = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
-    as_json: opt.AsJson = False,
 ) -> None:
-    """Put the results beside published numbers, and say whether the ranking agrees."""
-    opt.check_files(markdown, csv, source=folder)
-    opt.check_files(markdown, csv, source=published)
+    """Compare the results with published numbers, and the ranking of the algorithms."""
     from puarena.report import compare as comparing
+    from puarena.report import describe_missing_runs
     from puarena.report.sources import opened
 
-    metrics, criteria = many(metric, "metric", str), many(criterion, "criterion", str)
+    opt.check_outputs((markdown, csv), [folder, published])
     curves = opened(folder)
-    comparisons = comparing.compare(curves, published, metrics, criteria)
-    say_incomplete(curves, err=as_json)
+    comparisons = comparing.compare(curves, published, metric, criterion)
     agreement = comparing.count_agreement(comparisons)
-    if as_json:
-        listed = [
-            asdict(item) | {"title": item.title, "verdict": item.verdict} for item in comparisons
-        ]
-        outside = list(agreement.outside)
-        answer({"comparisons": listed, "verdict": agreement.verdict, "outside": outside})
-    else:
-        comparing.show_comparison(comparisons)
+    missing = describe_missing_runs(curves)
+    _log_missing(ctx, missing)
+    listed = []
+    for item in comparisons:
+        listed.append(asdict(item) | {"title": item.title, "verdict": item.verdict})
+    outside = list(agreement.outside)
+    answer = {"comparisons": listed, "verdict": agreement.verdict, "outside": outside}
+
+    def view(console: Console) -> None:
+        _print(console, missing, comparing.show_comparison, comparisons)
         if agreement.n:
-            typer.echo(agreement.verdict)
-        for cell in agreement.outside:
-            typer.echo(f"  outside: {cell}")
-    for path, write in (
-        (markdown, comparing.comparison_to_markdown),
-        (csv, comparing.comparison_to_csv),
-    ):
-        if path is not None:
-            write(comparisons, path)
-            say(f"wrote {path}")
+            print_text(agreement.verdict)
+        for cell in outside:
+            print_text(f"  outside: {cell}")
+
+    emit(ctx, answer, view)
+    if markdown is not None:
+        comparing.comparison_to_markdown(comparisons, markdown)
+    if csv is not None:
+        comparing.comparison_to_csv(comparisons, csv)
+    _log_written((markdown, csv))
 
 
+@app.command()
+def figures(
+    ctx: typer.Context,
+    folder: opt.Folder,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=opt.parse_folder, help="where the files go")
+    ],
+    format: Annotated[
+        Sequence[str] | None,
+        typer.Option(metavar="svg,pdf,png", parser=opt.parse_names, help="kinds of files"),
+    ] = None,
+    metric: opt.Metrics = None,
+    criterion: opt.Criteria = None,
+) -> None:
+    """Draw the figures of a results folder as files."""
+    from puarena.report.figures import save_figures
+
+    files, missing = save_figures(folder, out, format or ["svg"], metric, criterion)
+    for name, reason in missing.items():
+        log.info(f"left out {name}: {reason}")
+    _log_written(files)
+    emit(ctx, {"files": files, "left_out": missing}, None)
+
+
+@app.command()
 def merge(
+    ctx: typer.Context,
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR DIR...", help="results folders or summaries")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="the new results folder")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", parser=opt.parse_folder, help="the new results folder")
+    ],
     overlap: Annotated[
-        str,
-        typer.Option(
-            metavar="refuse|first", help="when two folders have different results of one run"
-        ),
+        Literal["refuse", "first"],
+        typer.Option(help="when two folders have different results of one run"),
     ] = "refuse",
     tolerance: Annotated[
         float,
-        typer.Option(
-            metavar="X", min=0, help="by how much two results of one run may differ to be the same"
-        ),
+        typer.Option(metavar="X", min=0, help="how far two results of one run may be apart"),
     ] = 1e-6,
-    as_json: opt.AsJson = False,
 ) -> None:
     """Join the results folders of several people or machines."""
     from puarena.experiments.joint_spec import unite
     from puarena.results.merge import merge as join
 
     done = join(folders, out, unite, overlap, tolerance)
-    if as_json:
-        answer(done)
-        return
-    parts = ", ".join(
-        f"{count:,} from {folder}" for folder, count in zip(folders, done.counts, strict=True)
-    )
-    same = (
-        f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)"
-        if overlap == "refuse"
-        else ""
-    )
-    typer.echo(
-        f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several{same if done.shared else ''})"
-    )
+    counts = zip(folders, done.counts, strict=True)
+    parts = ", ".join(f"{count:,} from {folder}" for folder, count in counts)
+    text = f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several"
+    if done.shared and overlap == "refuse":
+        text += f", the same within {done.tolerance:g} (at most {done.difference:.2g} apart)"
+    emit(ctx, done, f"{text})")
 
 
+@app.command()
 def export(
+    ctx: typer.Context,
     folder: opt.Folder,
-    out: Annotated[Path, typer.Option(metavar="F", help="the summary, a Parquet file")],
-    as_json: opt.AsJson = False,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="F", parser=opt.parse_file, help="the summary, a Parquet file"),
+    ],
 ) -> None:
-    """Make a small summary that can be published and is read like a results folder."""
-    if out.suffix.lower() != ".parquet":
-        raise UserError(
-            f"a summary is a Parquet file, and --out is '{out}'; give a name that ends in .parquet"
-        )
-    opt.check_files(out, source=folder)
+    """Write a small summary that can be published and is read like a results folder."""
     from puarena.report.export import export as write
 
+    if out.suffix.lower() != ".parquet":
+        message = f"a summary is a Parquet file; give --out a name ending in .parquet, not '{out}'"
+        raise UserError(message, "wrong-format")
+    opt.check_outputs([out], [folder])
     counts = write(folder, out)
-    if as_json:
-        answer({"out": out, **counts, "bytes": out.stat().st_size})
-        return
-    size = out.stat().st_size / 1e6
-    typer.echo(
-        f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, {size:.2f} MB"
+    size = out.stat().st_size
+    text = (
+        f"{out}: {counts['runs']:,} runs, {counts['records']:,} of {counts['of']:,} records, "
+        f"{size / 1e6:.2f} MB"
     )
+    emit(ctx, {"out": out, **counts, "bytes": size}, text)
 
 
-def say_incomplete(source: Any, err: bool = False) -> None:
-    """Print which runs are missing, failed or diverged, if any."""
-    from puarena.report import describe_missing_runs
-
-    sentences = describe_missing_runs(source)
-    for sentence in sentences:
-        (say if err else typer.echo)(sentence)
-    if sentences and not err:
-        typer.echo()
-
-
-def _together(folder: Path, others: list[str] | None) -> Any:
-    """Open the results, also with those of others; print first what differs between them."""
+def _open_together(folder: Path, others: list[str] | None) -> Any:
+    """Open the results, also with those of others; differences are logged."""
     from puarena.report.sources import opened
 
     if not others:
@@ -257,11 +249,27 @@ def _together(folder: Path, others: list[str] | None) -> Any:
 
     curves = beside(folder, others)
     for note in curves.notes:
-        say(f"note: {note}")
+        log.info(f"note: {note}")
     return curves
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    for command in (report, stats, compare, merge, export):
-        app.command()(command)
+def _log_missing(ctx: typer.Context, missing: list[str]) -> None:
+    """Log what is missing, failed or diverged if JSON has no place for it."""
+    if ctx.obj.json:
+        for sentence in missing:
+            log.info(sentence)
+
+
+def _print(console: Console, missing: list[str], show: Any, results: Any) -> None:
+    """Print what is missing, failed or diverged, and then the results."""
+    for sentence in missing:
+        print_text(sentence)
+    if missing:
+        print_text("")
+    show(results, console)
+
+
+def _log_written(files: Iterable[Path | None]) -> None:
+    for file in files:
+        if file is not None:
+            log.info(f"wrote {file}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from puarena.cli.options import many
+from puarena.cli.options import parse_names
 from puarena.errors import UserError, suggest
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ Negative = Annotated[
     str | None,
     typer.Option(metavar="VALUE", help="the label of known negatives, if there are some"),
 ]
+Names = Sequence[str] | None
 Features = Annotated[
-    str | None, typer.Option(metavar="A,B", help="feature columns; default: all others")
+    Names,
+    typer.Option(metavar="A,B", parser=parse_names, help="feature columns; default: all others"),
 ]
-Drop = Annotated[str | None, typer.Option(metavar="A,B", help="columns that are not features")]
+Drop = Annotated[
+    Names, typer.Option(metavar="A,B", parser=parse_names, help="columns that are not features")
+]
 SettingName = Annotated[
     str, typer.Option(metavar="one-sample|two-sample", help="how the data were collected")
 ]
@@ -64,13 +69,13 @@ def read_features(
     frame: pd.DataFrame,
     file: Path,
     label: str,
-    features: str | None = None,
-    drop: str | None = None,
+    features: Names = None,
+    drop: Names = None,
 ) -> pd.DataFrame:
     """Return the columns that are features."""
     check_columns([label], frame, file)
-    dropped = check_columns(many(drop, "drop", str) or [], frame, file)
-    names = many(features, "features", str) or [name for name in frame.columns if name != label]
+    dropped = check_columns(list(drop or ()), frame, file)
+    names = list(features or ()) or [name for name in frame.columns if name != label]
     names = [name for name in check_columns(names, frame, file) if name not in dropped]
     if label in names:
         message = f"{file}: column '{label}' is the label and cannot be a feature too"

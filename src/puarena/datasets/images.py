@@ -108,8 +108,8 @@ def decode_images(source: Path, images: Mapping[ImageName, str]) -> tuple[Bytes,
         except Exception:
             good[row] = False
 
-    is_quiet = os.environ.get("PUARENA_QUIET", "") not in ("", "0") or not sys.stderr.isatty()
-    progress = Progress(console=Console(stderr=True), transient=True, disable=is_quiet)
+    is_shown = logging.getLogger("puarena").isEnabledFor(logging.WARNING) and sys.stderr.isatty()
+    progress = Progress(console=Console(stderr=True), transient=True, disable=not is_shown)
     files = _read_files(source, rows)
     # Pillow decodes and resizes without Python's global lock.
     with progress, ThreadPoolExecutor() as pool:

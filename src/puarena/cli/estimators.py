@@ -1,0 +1,253 @@
+"""Commands for a user's table: fit, predict, priors estimate."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from puarena.cli import options as opt
+from puarena.cli import tables
+from puarena.cli.output import App, emit, log
+from puarena.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL_METHODS = "all"
+
+app = App()
+priors_app = App(help="Estimate the class prior.")
+app.add_typer(priors_app, name="priors")
+
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", "--random-state", metavar="N", min=0, help="seed of every random choice"
+    ),
+]
+
+
+@app.command()
+def fit(
+    ctx: typer.Context,
+    table: tables.Table,
+    label: tables.Label,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", parser=opt.parse_file, help="file for the fitted model"),
+    ],
+    algorithm: Annotated[
+        str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
+    ] = "auto",
+    prior: Annotated[
+        str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")
+    ] = "estimate",
+    setting: tables.SettingName = "one-sample",
+    positive: tables.Positive = None,
+    negative: tables.Negative = None,
+    features: tables.Features = None,
+    drop: tables.Drop = None,
+    selection: Annotated[
+        str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")
+    ] = "pa",
+    threshold: Annotated[
+        Literal["model", "pa"], typer.Option(help="how the threshold is chosen")
+    ] = "model",
+    search: Annotated[
+        int,
+        typer.Option(
+            "--search",
+            "--n-iter",
+            metavar="N",
+            min=1,
+            help="try N configurations of a network, keep the best",
+        ),
+    ] = 1,
+    steps: Annotated[
+        int, typer.Option(metavar="N", min=1, help="training steps of a named algorithm")
+    ] = 2000,
+    seed: Seed = 0,
+    plugin: opt.Plugins = None,
+    device: opt.Device = "auto",
+) -> None:
+    """Fit a model to a table of labeled positives and unlabeled rows."""
+    from contextlib import redirect_stdout
+    from sys import stderr
+
+    from puarena import plugins
+    from puarena.estimators.table_fit import fit_table
+    from puarena.experiments.machine import choose_device
+    from puarena.pu import labeling
+
+    choose_device(device)
+    setting = labeling.get_setting(setting).title
+    frame = tables.read_table(table)
+    X = tables.read_features(frame, table, label, features, drop)
+    marks = tables.read_marks(frame, table, label, positive, negative)
+    for path in plugin or ():
+        plugins.load(path)
+    try:
+        with redirect_stdout(stderr):
+            fitted = fit_table(
+                X,
+                marks,
+                algorithm=algorithm,
+                prior=_read_prior(prior),
+                setting=setting,
+                selection=selection,
+                threshold=threshold,
+                steps=steps,
+                search=search,
+                random_state=seed,
+                device=device,
+                verbose=ctx.obj.verbose,
+            )
+    except ValueError as error:
+        raise _make_user_error(error) from None
+    for note in fitted.notes:
+        log.info(f"note: {note}")
+    fitted.model.save(out)
+    if fitted.bias_warning:
+        log.warning(f"warning: {fitted.bias_warning}")
+    options = "".join(f" --plugin {path}" for path in plugin or ())
+    following = f"puarena predict {out} TABLE --out scores.csv{options}"
+    emit(
+        ctx,
+        {"out": out, **fitted.to_dict()},
+        f"{fitted.describe()}\nmodel in {out}; next: {following}",
+    )
+
+
+@app.command()
+def predict(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="the file of a fitted model")],
+    table: tables.Table,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", parser=opt.parse_file, help="a .csv or .parquet file to write"
+        ),
+    ],
+    keep: Annotated[
+        tables.Names, typer.Option(metavar="A,B", parser=opt.parse_names, help="columns to copy")
+    ] = None,
+    plugin: opt.Plugins = None,
+) -> None:
+    """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is 1)."""
+    from puarena import plugins
+    from puarena.datasets.tables import file_kind
+    from puarena.estimators.persistence import load_model
+
+    if file_kind(out) not in tables.FILE_KINDS:
+        message = f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these"
+        raise UserError(message, "wrong-format")
+    opt.check_outputs([out], [table])
+    frame = tables.read_table(table)
+    for path in plugin or ():
+        plugins.load(path)
+    fitted = load_model(model)
+    names = list(getattr(fitted, "feature_names_in_", frame.columns))
+    X = frame[tables.check_columns(names, frame, table)]
+    result = frame[tables.check_columns(list(keep or ()), frame, table)].copy()
+    try:
+        decision = fitted.decision_function(X)
+        result["probability"] = fitted.predict_proba(X)[:, 1]
+    except ValueError as error:
+        raise _make_user_error(error) from None
+    result["predicted"] = (decision > 0).astype(int)
+    result["decision"] = decision
+    _write_table(result, out)
+    positive = int(result["predicted"].sum())
+    emit(
+        ctx,
+        {"out": out, "rows": len(result), "predicted_positive": positive},
+        f"{len(result):,} rows, {positive:,} predicted positive: {out}",
+    )
+
+
+@priors_app.command()
+def estimate(
+    ctx: typer.Context,
+    table: tables.Table,
+    label: tables.Label,
+    positive: tables.Positive = None,
+    setting: tables.SettingName = "one-sample",
+    features: tables.Features = None,
+    drop: tables.Drop = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME|all", help="how to estimate it")
+    ] = "saturation",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="run other methods too and warn if they disagree")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Estimate the class prior of a table of positives and unlabeled rows."""
+    from puarena.datasets.encoding import TableWarning
+    from puarena.priors import METHODS, PriorWarning, estimate_prior, method_named
+    from puarena.pu import labeling
+
+    if method_named(method) not in (*METHODS, ALL_METHODS):
+        raise unknown_name("method", method, [*METHODS, ALL_METHODS])
+    setting = labeling.get_setting(setting).title
+    frame = tables.read_table(table)
+    X = tables.read_features(frame, table, label, features, drop)
+    marks = tables.read_marks(frame, table, label, positive)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("ignore")
+        for kind in (PriorWarning, TableWarning):
+            warnings.simplefilter("always", kind)
+        try:
+            found = estimate_prior(X, marks == 1, setting, method, seed, compare=compare)
+        except ValueError as error:
+            raise _make_user_error(error) from None
+    for warning in notes:
+        log.info(f"note: {warning.message}")
+    where = "unlabeled rows" if found.details["setting"] == "ts" else "all rows"
+    lines = [f"share of positives in {where}, and its 95% confidence interval"]
+    answer = {}
+    for name, each in {found.method: found, **found.details.get("others", {})}.items():
+        low, high = each.interval
+        details = {key: value for key, value in each.details.items() if key != "others"}
+        answer[name] = {
+            "value": each.value,
+            "interval": [low, high],
+            "method": each.method,
+            **details,
+        }
+        lines.append(f"{name:<12}{each.value:.3f}  ({low:.3f} to {high:.3f})")
+    emit(ctx, answer, "\n".join(lines))
+
+
+def _read_prior(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _make_user_error(error: ValueError) -> UserError:
+    """Return the error for one of scikit-learn or of an estimator, in one line."""
+    return UserError(tables.describe(error), getattr(error, "code", "invalid-value"))
+
+
+def _write_table(frame: pd.DataFrame, file: Path) -> None:
+    """Write a CSV file, in which no cell is a formula, or a Parquet file."""
+    from puarena.datasets.tables import file_kind
+    from puarena.utils.files import atomic_write, escape_cell, write_file
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file_kind(file) == "csv":
+        text = frame.select_dtypes(exclude=["number", "bool", "datetime"]).columns
+        escaped = {name: frame[name].map(escape_cell, na_action="ignore") for name in text}
+        table = frame.assign(**escaped).rename(columns=escape_cell)
+        write_file(file, table.to_csv(index=False))
+        return
+    import duckdb
+
+    with atomic_write(file.resolve()) as temp, duckdb.connect() as connection:
+        connection.from_df(frame).write_parquet(str(temp))

@@ -1,0 +1,169 @@
+"""Commands about published results: publish, submit, reproduce, site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from puarena.cli import options as opt
+from puarena.cli.output import App, emit, log
+
+SITE = Path("site/leaderboard")
+
+app = App()
+
+
+@app.command()
+def publish(
+    ctx: typer.Context,
+    folder: opt.Folder,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", parser=opt.parse_folder, help="the folder of published results"
+        ),
+    ] = Path("results"),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="default: SUITE-PROFILE, with -authors for their optimizers"
+        ),
+    ] = None,
+    commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
+    machine: Annotated[str, typer.Option(metavar="TEXT", help="the machine that ran it")] = "",
+    wall: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="how long it took")
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="accept incomplete results; the card says so")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="change numbers that are already published")
+    ] = False,
+) -> None:
+    """Write a summary, a CSV with the paper's columns and a card, to be published."""
+    from puarena.leaderboard.publish import LIMIT
+    from puarena.leaderboard.publish import publish as write
+
+    done = write(folder, out, name, commit, machine, wall, partial, replace)
+    lines = [f"wrote {file} ({file.stat().st_size / 1e3:,.0f} kB)" for file in done.files]
+    lines.append(done.standing.line)
+    if done.departs:
+        departures = "; ".join(done.departs)
+        lines.append(f"card, tables and leaderboard list what differs from the suite: {departures}")
+    answer = {"files": done.files, "counts": done.standing.counts, "departs": done.departs}
+    emit(ctx, answer, "\n".join(lines))
+    if done.shelf_size > LIMIT:
+        size = done.shelf_size / 1e6
+        log.warning(f"warning: {out} has {size:.1f} MB; the package takes {LIMIT / 1e6:g} MB")
+
+
+@app.command()
+def submit(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="the results folder of a suite with your method")
+    ],
+    name: Annotated[str, typer.Option(metavar="TEXT", help="what to call it")],
+    code: Annotated[str, typer.Option(metavar="URL", help="where the method's code can be read")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", parser=opt.parse_folder, help="the folder to write"),
+    ] = None,
+) -> None:
+    """Check results and pack them for a pull request to results/community; nothing is sent."""
+    from puarena.leaderboard.submit import submit as pack
+
+    packed = pack(folder, name, code, out, say=lambda text: log.info(f"ok: {text}"))
+    emit(ctx, packed, packed.what_to_do)
+
+
+@app.command()
+def reproduce(
+    ctx: typer.Context,
+    source: opt.Folder,
+    row: Annotated[str, typer.Argument(metavar="ALGORITHM", help="a row of its tables")],
+    dataset: Annotated[
+        Sequence[str] | None,
+        typer.Option(
+            "--dataset", metavar="A,B", parser=opt.parse_names, help="only these datasets"
+        ),
+    ] = None,
+    case: Annotated[
+        Sequence[int] | None,
+        typer.Option("--case", metavar="1,2", parser=opt.parse_integers, help="only these cases"),
+    ] = None,
+    split: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="only this split, counted from 0")
+    ] = None,
+    plugin: opt.Plugins = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", parser=opt.parse_folder, help="keep the new results here"),
+    ] = None,
+    device: opt.Device = "auto",
+    data: opt.Data = None,
+    workers: opt.Workers = None,
+) -> None:
+    """Run one row of published results again and compare the numbers.
+
+    The exit code is 1 if they differ.
+    """
+    from puarena.experiments.progress import for_terminal
+    from puarena.leaderboard.reproduce import reproduce as run_again
+    from puarena.metrics import CRITERIA, METRICS
+
+    done = run_again(
+        source,
+        row,
+        dataset,
+        case,
+        split,
+        plugins=[str(path) for path in plugin or ()],
+        out=out,
+        progress=None if ctx.obj.quiet else for_terminal(thorough=ctx.obj.verbose),
+        device=device,
+        data=data,
+        workers=workers,
+    )
+    cells, lines = [], []
+    for (problem, metric, criterion), line in done.cells.items():
+        cells.append(
+            {
+                "problem": problem.label(),
+                "metric": metric,
+                "criterion": criterion,
+                "published": line.published,
+                "now": line.ours,
+                "agrees": line.agrees,
+            }
+        )
+        outside = "" if line.agrees else "  OUTSIDE"
+        lines.append(
+            f"{problem.label()}: {METRICS[metric].title} by {CRITERIA[criterion].title}: published "
+            f"{line.published:.2f}, now {line.ours:.2f} ({line.difference:+.2f}){outside}"
+        )
+    answer = {"same": done.same, "verdict": done.verdict, "cells": cells}
+    emit(ctx, answer, "\n".join([*lines, done.verdict]))
+    raise typer.Exit(0 if done.same else 1)
+
+
+@app.command()
+def site(
+    ctx: typer.Context,
+    results: Annotated[
+        Path, typer.Argument(metavar="DIR", help="the folder of published results")
+    ] = Path("results"),
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", parser=opt.parse_folder, help="where to write the site"),
+    ] = SITE,
+) -> None:
+    """Build the leaderboards of all published results as static files."""
+    from puarena.leaderboard.site import build
+
+    pages = [f"{out / board.place}.html" for board in build(results, out, say=log.info)]
+    emit(ctx, {"pages": pages}, "\n".join(f"wrote {page} and .csv" for page in pages))
