@@ -57,12 +57,12 @@ def draw(mechanism: str, points: int, prior: float, dimensions: int, seed: int =
     x = rng.normal(size=(points, dimensions))
     x[:, 0] += np.where(y, 1, -1)
     dataset = Dataset(
-        "toy",
-        x.astype(np.float32),
-        y.astype(np.int64),
-        ("no", "yes"),
-        {1: (1,)},
-        points,
+        name="toy",
+        features=x.astype(np.float32),
+        classes=y.astype(np.int64),
+        class_names=("no", "yes"),
+        cases={1: (1,)},
+        size=points,
         test_fraction=0.5,
     )
     positives = np.flatnonzero(y)

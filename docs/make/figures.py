@@ -21,11 +21,12 @@ import pandas as pd
 import vl_convert
 
 from puarena.datasets import Dataset
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import bias_toy  # noqa: E402
 from puarena.metrics import CRITERIA, Counts
 from puarena.pu import Problem, draw_pu_data, labeling
 from puarena.report.figures.base import AMBER, GRAY, GREEN, VIOLET, make_theme
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import bias_toy
 
 IMAGES = Path(__file__).parents[1] / "images"
 STYLE = "<style>svg{color:#1d2327}@media(prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
@@ -40,12 +41,12 @@ def gaussians(points: int, prior: float, size: int, seed: int = 0) -> Dataset:
     y = np.arange(points) < round(prior * points)
     x = rng.normal(size=(points, 2)) + np.where(y, 1.3, -1.3)[:, None] * [1, 0.4]
     return Dataset(
-        "clouds",
-        x.astype(np.float32),
-        y.astype(np.int64),
-        ("no", "yes"),
-        {1: (1,)},
-        size,
+        name="clouds",
+        features=x.astype(np.float32),
+        classes=y.astype(np.int64),
+        class_names=("no", "yes"),
+        cases={1: (1,)},
+        size=size,
         test_fraction=0.2,
     )
 

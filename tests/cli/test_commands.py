@@ -214,7 +214,7 @@ def test_the_demo_on_a_users_data(churn):
     spec = open_results("results").spec
     assert "digits" not in json.dumps(spec)
     assert spec["title"] == ""
-    assert "10% and 20% labeled" in spec["description"]
+    assert "on churn" in spec["description"]
     call("report results --html page.html")
     assert "handwritten" not in (churn / "page.html").read_text().lower()
 
@@ -307,7 +307,7 @@ PYTHON = {  # the functions that a command's options are parameters of, and what
     "stats": ([summarize], {"with"}),
     "compare": ([compare], {"markdown", "csv"}),
     "fit": (
-        [puarena.PUClassifier, PUSearch],
+        [puarena.PUNetClassifier, PUSearch],
         {"label", "out", "negative", "positive", "features", "drop", "plugin"},
     ),
     "priors estimate": ([estimate_prior], {"label", "features", "drop"}),

@@ -192,7 +192,7 @@ FIT = [
     ("fit none.csv --label s --out m", "'s'"),
     ("fit one.csv --label s --out m", "1 labeled positive"),
     ("fit words.csv --label s --out m --positive maybe", "maybe"),
-    ("fit words.csv --label s --out m --positive yes --negative yes", "--negative"),
+    ("fit words.csv --label s --out m --positive yes --negative yes", "'yes'"),
     ("fit t.csv --label s --out .", "folder"),
     ("fit t.csv --label s --out m --search 0", "--search"),
     ("fit t.csv --label s --out m --seed -1", "--seed"),

@@ -13,7 +13,12 @@ from bad_inputs import call
 from puarena.experiments.plan import make_plan
 from puarena.experiments.suites import get
 from puarena.report import describe_missing_runs
-from puarena.report.compare import caveats, compare, comparison_to_csv, overview
+from puarena.report.compare import (
+    compare,
+    comparison_to_csv,
+    describe_protocols,
+    describe_rankings,
+)
 from puarena.results import Folder
 from puarena.results.planned import Planned
 from sample_results import curves
@@ -107,14 +112,14 @@ def published(folder, **spec):
 
 def test_compare_names_the_differences_of_the_protocols_first(tmp_path):
     same = compare(published(tmp_path / "a"), metrics="accuracy", criteria="pa")
-    assert caveats(same) == []
+    assert describe_protocols(same) == []
     assert "within two published standard errors" in same[0].verdict
     other = published(tmp_path / "b", steps=20, hyper={"*": {"lr": 0.1}})
     found = compare(other, metrics="accuracy", criteria="pa")
     words = "training steps: 20 here, 20,000 published; hyperparameters fixed here (lr)"
-    assert caveats(found) == [f"The two protocols differ: {words}."]
-    assert "within two" not in found[0].verdict + overview(found)
-    assert "another protocol" in overview(found)
+    assert describe_protocols(found) == [f"The two protocols differ: {words}."]
+    assert "within two" not in found[0].verdict + describe_rankings(found)
+    assert "protocols differ" in describe_rankings(found)
     assert all(
         not row for row in pd.read_csv(io.StringIO(comparison_to_csv(found)))["in_errors"].notna()
     )

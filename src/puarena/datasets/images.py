@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import lzma
-import os
 import sys
 import tarfile
 import zipfile
