@@ -287,7 +287,7 @@ PYTHON = [
     (lambda: puarena.table(pd.DataFrame({"a": [1]})), "curves"),
     (lambda: puarena.load_model("nowhere"), "nowhere"),
     (lambda: estimate_prior(X, Y, method="bbx"), "bbx"),
-    (lambda: puarena.PUClassifier("nnpu", prior=0.6, steps=2).fit(1e300 * X, Y), "column 0"),
+    (lambda: puarena.PUNetClassifier("nnpu", prior=0.6, steps=2).fit(1e300 * X, Y), "column 0"),
 ]
 
 
