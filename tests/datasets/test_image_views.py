@@ -458,7 +458,7 @@ class _FromHost(TorchDispatchMode):
 
 def _forget():
     images._constants.cache_clear()
-    randaugment.settings.cache_clear()
+    randaugment.get_settings.cache_clear()
 
 
 @pytest.mark.parametrize("name", IMAGE_VIEWS)

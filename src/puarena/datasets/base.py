@@ -149,7 +149,7 @@ class Dataset(DatasetFacts):
         Images are those of evaluation, with pixels in 0..1.
         """
         stored = self.features if self.evaluation is None else self.evaluation
-        rows = stored[index].reshape(len(index), -1)
+        rows: npt.NDArray[Any] = stored[index].reshape(len(index), -1)
         if rows.dtype == np.uint8:
             rows = rows / np.float32(255)
         return np.asarray(rows, np.float32)

@@ -100,7 +100,8 @@ class TableEncoder:
     def fit(self, X: Any) -> TableEncoder:
         """Remember the columns, and warn about those that are dropped."""
         self.columns = []
-        identifiers, empty = [], []
+        identifiers: list[str] = []
+        empty: list[str] = []
         for name, values in _read_columns(X):
             is_number = values.dtype.kind == "f"
             column = _fit_numbers(name, values) if is_number else self._fit_text(name, values)
@@ -311,7 +312,8 @@ def _read_pandas(column: pd.Series) -> tuple[str, npt.NDArray[Any]]:
         return "dates", np.empty(0)
     if is_numeric(column):
         return "numbers", column.to_numpy(np.float64, na_value=np.nan)
-    return "objects", column.to_numpy(object, na_value=None)
+    values = column.to_numpy(object, na_value=None)  # type: ignore[call-overload]
+    return "objects", values
 
 
 def _are_dates(values: npt.NDArray[Any]) -> bool:

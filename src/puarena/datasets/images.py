@@ -127,8 +127,8 @@ def decode_image(content: bytes) -> tuple[Bytes, Bytes]:
     """
     from PIL import Image
 
-    with Image.open(BytesIO(content), formats=FORMATS) as image:
-        image = _to_rgb(image)
+    with Image.open(BytesIO(content), formats=FORMATS) as file:
+        image = _to_rgb(file)
     width, height = image.size
     short = min(width, height)
     size = int(SQUASHED_SIDE * width / short), int(SQUASHED_SIDE * height / short)

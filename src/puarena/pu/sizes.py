@@ -105,10 +105,9 @@ class Allocation:
         """Return the missing examples by class; 0 where the dataset tolerates the shortfall."""
         needed = np.maximum(p, u) if self.may_share else p + u
         missing = np.maximum(needed - self.available, 0)
-        tolerated = np.zeros(len(p))
         if self.setting.may_lack:
-            tolerated = self.dataset.shortfall * p + CLOSE
-        return np.where(missing > tolerated, missing, 0)
+            missing[missing <= self.dataset.shortfall * p + CLOSE] = 0
+        return missing
 
     def _shortage(self, p: Counts, u: Counts, missing: Counts) -> UserError:
         worst = int(np.argmax(missing))

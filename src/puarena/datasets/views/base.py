@@ -1,4 +1,4 @@
-"""What a view is, which ones go together, and how a random number becomes a whole one."""
+"""The interface of views, and the whole numbers that uniform draws stand for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What a view offers. Views are frozen dataclasses: equal, hashed and printed by their values."""
+    """The interface of a view. Views are frozen dataclasses: compared and hashed by value."""
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of one viewed input from that of a stored one."""
@@ -27,8 +27,7 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Views:
-    """The weak and the strong view a dataset is trained with, and the view that evaluation has of it; None leaves
-    inputs as they are."""
+    """The weak and the strong view for training, and the view for evaluation; None is no change."""
 
     weak: View | None = None
     strong: View | None = None
@@ -36,5 +35,8 @@ class Views:
 
 
 def pick(u: Tensor, count: int) -> Tensor:
-    """Return the whole numbers ``0 … count - 1`` that uniform draws stand for (a product may be rounded up)."""
+    """Return the whole numbers ``0 … count - 1`` that uniform draws stand for.
+
+    A product may be rounded up to ``count``.
+    """
     return (u * count).long().clamp_(max=count - 1)

@@ -15,10 +15,10 @@ from puarena.random import Draws
 
 @dataclass(frozen=True)
 class AffineView:
-    """Horizontal flip (probability 1/2), rotation, shift and brightness/contrast jitter of small gray images.
+    """Flip (probability 1/2), rotation, shift and jitter of brightness and contrast.
 
-    Pixels are resampled to the nearest one, as the published pipeline does. ``black`` is the value of an empty pixel
-    after normalization and ``white`` that of a full one; both bound the jitter.
+    Pixels are resampled to the nearest one, as in the published pipeline. ``black`` is the value of
+    an empty pixel after normalization and ``white`` that of a full one; both bound the jitter.
     """
 
     side: tuple[int, int]

@@ -1,7 +1,7 @@
-"""Where the pixels of a view come from: crops, resized crops, affine maps; and what is cut out of it.
+"""Crops, resized crops, affine maps and cut-outs.
 
-Images are bytes, ``[…, channels, height, width]``. Nothing is padded: the source of every pixel is computed, and all
-pixels are fetched in one gather.
+Images are bytes, ``[…, channels, height, width]``. Nothing is padded: the source of every pixel is
+computed, and all pixels are fetched in one gather.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ GRAY = 127
 
 
 def fetch(x: Tensor, row: Tensor, column: Tensor) -> Tensor:
-    """Return the pixels of ``x`` at rows and columns that broadcast to ``[…, height, width]``, in every channel."""
+    """Return the pixels of ``x`` in every channel.
+
+    The rows and columns broadcast to ``[…, height, width]``.
+    """
     index = row * x.shape[-1] + column
     flat = index.flatten(-2).unsqueeze(-2).expand(*x.shape[:-2], -1)
     return x.flatten(-2).gather(-1, flat).unflatten(-1, index.shape[-2:])
 
 
-def inner(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
+def crop_shape(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
     """Return the shape of a square crop; a side that an image does not have is left as it is."""
     return shape if side is None else (*shape[:-2], min(side, shape[-2]), min(side, shape[-1]))
 
 
 @dataclass(frozen=True)
 class CenterCrop:
-    """The middle of an image; all of one that is no larger."""
+    """The middle of an image; the whole image if it is not larger."""
 
     side: int
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the crop."""
-        return inner(shape, self.side)
+        return crop_shape(shape, self.side)
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
-        """Return nothing: there is no chance in it."""
+        """Return nothing: the crop is not random."""
         return {}
 
     def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
@@ -57,7 +60,8 @@ class CenterCrop:
 class RandomCrop:
     """Mirror with probability 1/2, pad by reflection, cut a window out at random.
 
-    ``side`` is that of the window; None means the image's own. Reflection needs an image larger than the padding.
+    ``side`` is that of the window; None means the image's own. Reflection needs an image that is
+    larger than the padding.
     """
 
     side: int | None = None
@@ -65,7 +69,7 @@ class RandomCrop:
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the window."""
-        return inner(shape, self.side)
+        return crop_shape(shape, self.side)
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
         """Return uniform numbers for ``n`` images per step and run."""
@@ -80,7 +84,7 @@ class RandomCrop:
         return fetch(x, row.unsqueeze(-1), column.unsqueeze(-2))
 
     def _source(self, u: Tensor, length: int, size: int) -> Tensor:
-        """Return where along an axis of ``length`` pixels each of the window's ``size`` comes from."""
+        """Return the source of each of the window's ``size`` pixels on an axis of ``length``."""
         start = pick(u, length + 2 * self.padding - size + 1) - self.padding
         place = start.unsqueeze(-1) + torch.arange(size, device=u.device)
         last = length - 1
@@ -91,9 +95,10 @@ class RandomCrop:
 class ResizedCrop:
     """Cut out a window of random area and aspect ratio, resize it, mirror it with probability 1/2.
 
-    As torchvision's RandomResizedCrop: ten tries, the first window that fits counts, else the largest central one of
-    an allowed aspect ratio. Pixels are interpolated between the four around; Pillow averages over a little more
-    where it shrinks, which at 73 pixels to 64 is next to nothing.
+    As torchvision's RandomResizedCrop: of ten tries the first window that fits is used, otherwise
+    the largest central one of an allowed aspect ratio. Pixels are interpolated between four
+    neighbors. Pillow averages over a little more when it shrinks, a negligible difference for 73
+    pixels to 64.
     """
 
     side: int
@@ -103,7 +108,7 @@ class ResizedCrop:
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the resized window."""
-        return inner(shape, self.side)
+        return crop_shape(shape, self.side)
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
         """Return uniform numbers for ``n`` images per step and run."""
@@ -140,8 +145,8 @@ class ResizedCrop:
         height, width = x.shape[-2:]
         out_h, out_w = self.shape(x.shape)[-2:]
         top, left, tall, wide = self.window(u, height, width)
-        row = _stretched(top, tall, out_h) * (2 / height) - 1
-        column = _stretched(left, wide, out_w) * (2 / width) - 1
+        row = _place_pixels(top, tall, out_h) * (2 / height) - 1
+        column = _place_pixels(left, wide, out_w) * (2 / width) - 1
         column = torch.where(u["flip"].unsqueeze(-1) < 0.5, column.flip(-1), column)
         size = (*x.shape[:2], out_h, out_w)
         grid = torch.stack([column.unsqueeze(-2).expand(size), row.unsqueeze(-1).expand(size)], -1)
@@ -152,19 +157,21 @@ class ResizedCrop:
         return seen.round().byte().unflatten(0, x.shape[:2])
 
 
-def _stretched(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Return the positions of ``size`` pixels spread over a window, none nearer to its border than half a pixel."""
+def _place_pixels(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Return the places of ``size`` pixels in a window, at least half a pixel from its border."""
     start, length = start.unsqueeze(-1), length.unsqueeze(-1)
     place = (torch.arange(size, device=start.device) + 0.5) * (length / size)
     return start + torch.minimum(place.clamp(min=0.5), length - 0.5)
 
 
 def warp(x: Tensor, maps: Tensor) -> Tensor:
-    """Move the pixels of ``x`` (``[n, channels, height, width]``) by affine maps (``[n, 6]``) as Pillow does.
+    """Move the pixels of ``x`` (``[n, channels, height, width]``) by affine maps, as Pillow does.
 
-    A map leads from a pixel of the result to the one of the source that it shows; outside it is black. Its numbers
-    are Pillow's 16.16 fixed-point ones: what a column, a row and the origin add to the source's column, then to its
-    row.
+    ``maps`` is ``[n, 6]``.
+
+    A map leads from a pixel of the result to its source; outside of the image it is black. Its
+    numbers are Pillow's 16.16 fixed-point ones: what a column, a row and the origin add to the
+    source's column, and then to its row.
     """
     height, width = x.shape[-2:]
     across = torch.arange(width, device=x.device)
@@ -178,11 +185,11 @@ def warp(x: Tensor, maps: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CutOut:
-    """A gray square around a random point; what lies outside the image is lost.
+    """A gray square around a random point; the part outside of the image is lost.
 
-    ``side`` is that of the square; None draws it evenly from 0 to half the image's width. As in the published code a
-    square that would begin above or left of the image begins at its border instead; that code, by way of a drawing
-    routine that counts both ends, paints one row and one column more.
+    ``side`` is that of the square; None draws it evenly from 0 to half the image's width. As in the
+    published code a square that would begin above or left of the image begins at its border. That
+    code paints one row and one column more, because its drawing routine counts both ends.
     """
 
     side: int | None = None
@@ -200,11 +207,14 @@ class CutOut:
         """Return ``x`` without its squares."""
         height, width = x.shape[-2:]
         side = pick(u["cut_side"], width // 2 + 1).unsqueeze(-1) if self.side is None else self.side
-        rows, columns = _covered(u["cut_y"], height, side), _covered(u["cut_x"], width, side)
+        rows, columns = (
+            _find_covered(u["cut_y"], height, side),
+            _find_covered(u["cut_x"], width, side),
+        )
         return x.masked_fill((rows.unsqueeze(-1) & columns.unsqueeze(-2)).unsqueeze(-3), GRAY)
 
 
-def _covered(u: Tensor, length: int, side: Tensor | int) -> Tensor:
+def _find_covered(u: Tensor, length: int, side: Tensor | int) -> Tensor:
     """Return which pixels of an axis a square around a random point covers, ``[…, length]``."""
     start = (u.unsqueeze(-1) * length - side / 2).clamp(min=0).floor()
     place = torch.arange(length, device=u.device)

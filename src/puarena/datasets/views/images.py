@@ -19,7 +19,7 @@ Channels = tuple[float, float, float]
 def _constants(
     mean: Channels, std: Channels, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return what bytes are multiplied by and what is added, ``[3, 1, 1]``, on a device."""
+    """Return the factor and the offset of bytes, ``[3, 1, 1]`` each, on a device."""
     scale = [1 / (255 * s) for s in std]
     offset = [-m / s for m, s in zip(mean, std, strict=True)]
     first, second = (
@@ -30,9 +30,9 @@ def _constants(
 
 @dataclass(frozen=True)
 class ImageView:
-    """Parts that map bytes ``[runs, n, 3, height, width]`` to bytes, one after the other, then normalization.
+    """Parts that map bytes ``[runs, n, 3, height, width]`` to bytes in turn, and normalization.
 
-    The result has the draws' type, or single precision where there are none.
+    The result has the draws' type, or single precision without draws.
     """
 
     mean: Channels
@@ -47,9 +47,8 @@ class ImageView:
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
         """Return the random numbers of all parts."""
-        _constants(
-            self.mean, self.std, draws.seeds.device, draws.dtype
-        )  # a step may not copy them from the host
+        # Made here, because a step must not copy them from the host.
+        _constants(self.mean, self.std, draws.seeds.device, draws.dtype)
         return {
             key: values for part in self.parts for key, values in part.draws(draws, name, n).items()
         }

@@ -1,7 +1,8 @@
-"""Pillow's ImageOps and ImageEnhance on batches of images: bytes ``[n, 3, height, width]``, every image its own factor.
+"""Pillow's ImageOps and ImageEnhance on batches of images: bytes ``[n, 3, height, width]``.
 
-An operation on single gray levels is a table ``[n, 3 or 1, 256]`` for ``lookup``; the others blend an image with a
-degenerate one. Results are those of Pillow, to the gray level.
+Every image has its own factor. An operation on single gray levels is a table ``[n, 3 or 1, 256]``
+for ``lookup``; the others blend an image with a degenerate one. Results are those of Pillow, to the
+gray level.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def gray(x: Tensor) -> Tensor:
 
 
 def smooth(x: Tensor) -> Tensor:
-    """Return averages over 3 x 3 pixels, the middle one five times as heavy; the border stays as it is."""
+    """Return averages over 3 x 3 pixels with a weight of 5 in the middle; the border is kept."""
     wide = x.float()
     across = wide[..., :-2] + wide[..., 1:-1] + wide[..., 2:]
     total = (
@@ -39,26 +40,25 @@ def smooth(x: Tensor) -> Tensor:
     return result
 
 
-def contrast_table(luminance: Tensor, factor: Tensor) -> Tensor:
-    """Return the table that moves gray levels towards the mean luminance; ``factor`` is ``[n, 1, 1]``."""
+def make_contrast_table(luminance: Tensor, factor: Tensor) -> Tensor:
+    """Return the table that moves gray levels to the mean; ``factor`` is ``[n, 1, 1]``."""
     flat = luminance.flatten(-2)
     count = flat.shape[-1]
     mean = (2 * flat.sum(-1, keepdim=True) + count) // (2 * count)
-    return blend(mean, _levels(luminance), factor)
+    return blend(mean, _all_levels(luminance), factor)
 
 
-def autocontrast_table(x: Tensor) -> Tensor:
+def make_autocontrast_table(x: Tensor) -> Tensor:
     """Return the table that spreads a channel's gray levels over all of them."""
     low, high = (bound.double().unsqueeze(-1) for bound in x.flatten(-2).aminmax(dim=-1))
-    levels = _levels(x)
-    scale = torch.full_like(low, 255) / (
-        high - low
-    )  # 255 / tensor is a product with the reciprocal: other last bits
+    levels = _all_levels(x)
+    # 255 / tensor would be a product with the reciprocal, with other last bits.
+    scale = torch.full_like(low, 255) / (high - low)
     spread = (levels * scale + -low * scale).clamp(0, 255).byte()
     return torch.where(high > low, spread, levels.byte())
 
 
-def equalize_table(x: Tensor) -> Tensor:
+def make_equalize_table(x: Tensor) -> Tensor:
     """Return the table that makes a channel's gray levels about equally frequent."""
     index = x.flatten(-2).long()
     one = torch.ones((), dtype=torch.int64, device=x.device).expand_as(index)
@@ -69,8 +69,8 @@ def equalize_table(x: Tensor) -> Tensor:
     step = (index.shape[-1] - brightest) // 255
     darker = counts.cumsum(-1) - counts
     even = ((step // 2 + darker) // step.clamp(min=1)).clamp(max=255)
-    return torch.where(step > 0, even, _levels(x)).byte()
+    return torch.where(step > 0, even, _all_levels(x)).byte()
 
 
-def _levels(x: Tensor) -> Tensor:
+def _all_levels(x: Tensor) -> Tensor:
     return torch.arange(256, device=x.device)

@@ -1,4 +1,4 @@
-"""RandAugment with FixMatch's pool of operations: every image its own operation, magnitude and direction."""
+"""RandAugment with FixMatch's operations, drawn with magnitude and direction for every image."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torch import Tensor
 from puarena.datasets.views.base import pick
 from puarena.datasets.views.geometry import warp
 from puarena.datasets.views.pixels import (
-    autocontrast_table,
     blend,
-    contrast_table,
-    equalize_table,
     gray,
     lookup,
+    make_autocontrast_table,
+    make_contrast_table,
+    make_equalize_table,
     smooth,
 )
 from puarena.random import Draws
@@ -47,23 +47,24 @@ NO_CHOICE = len(CHOICES)
 
 
 class _Settings(NamedTuple):
-    """What each choice, and then no choice, means: ``[choices + 1, …]``."""
+    """The operations of all choices, and of no choice: ``[choices + 1, …]``."""
 
-    operation: Tensor  # its place in OPERATIONS
-    table: Tensor  # of gray levels, where it does not depend on the image
+    operation: Tensor  # index into OPERATIONS
+    table: Tensor  # of gray levels, if it does not depend on the image
     contrast: Tensor  # factor of the blend with the mean; 1 changes nothing
-    mix: Tensor  # factor of the blend with a gray or a smooth image, likewise
-    maps: Tensor  # ``[choices + 1, 5, 6]``, see ``_map``
+    mix: Tensor  # factor of the blend with a gray or a smooth image; 1 changes nothing
+    maps: Tensor  # ``[choices + 1, 5, 6]``, see ``_make_map``
 
 
 @lru_cache
-def settings(device: torch.device) -> _Settings:
-    """Return what the choices mean, on a device; a step that copied it there could not be captured."""
+def get_settings(device: torch.device) -> _Settings:
+    """Return the operations on a device; a step that copied them there could not be captured."""
     rows = [*CHOICES, ("identity", 1, 1)]
 
     def factors(*blends: str) -> Tensor:
         return torch.tensor(
-            [_factor(m) if operation in blends else 1.0 for operation, m, _ in rows], device=device
+            [_blend_factor(m) if operation in blends else 1.0 for operation, m, _ in rows],
+            device=device,
         )
 
     return _Settings(
@@ -71,22 +72,24 @@ def settings(device: torch.device) -> _Settings:
             [OPERATIONS.index(operation) for operation, _, _ in rows], device=device
         ),
         table=torch.tensor(
-            [_table(operation, m) for operation, m, _ in rows], dtype=torch.uint8, device=device
+            [_make_table(operation, m) for operation, m, _ in rows],
+            dtype=torch.uint8,
+            device=device,
         ),
         contrast=factors("contrast"),
         mix=factors("color", "sharpness"),
-        maps=torch.tensor([_map(*row) for row in rows], dtype=torch.float64, device=device),
+        maps=torch.tensor([_make_map(*row) for row in rows], dtype=torch.float64, device=device),
     )
 
 
-def _factor(m: int) -> float:
+def _blend_factor(m: int) -> float:
     return m * 0.9 / 10 + 0.05
 
 
-def _table(operation: str, m: int) -> list[int]:
+def _make_table(operation: str, m: int) -> list[int]:
     levels = torch.arange(256)
     if operation == "brightness":
-        return blend(torch.zeros(256), levels, torch.tensor(_factor(m))).tolist()
+        return blend(torch.zeros(256), levels, torch.tensor(_blend_factor(m))).tolist()
     if operation == "posterize":
         step = 2 ** (8 - (int(m * 4 / 10) + 4))
         return (levels - levels % step).tolist()
@@ -95,11 +98,11 @@ def _table(operation: str, m: int) -> list[int]:
     return levels.tolist()
 
 
-def _map(operation: str, m: int, sign: int) -> list[list[float]]:
-    """Return an affine map from the middle of a pixel of the result to the source, in five parts of six numbers.
+def _make_map(operation: str, m: int, sign: int) -> list[list[float]]:
+    """Return an affine map from the middle of a pixel of the result to the source.
 
-    They are: what does not depend on the image's size; what is multiplied by its width, by its height; and likewise
-    for shifts, which are by whole pixels.
+    It has five parts of six numbers: independent of the image size, multiplied by its width,
+    by its height, and likewise for shifts, which are by whole pixels.
     """
     a, b, d, e = 1.0, 0.0, 0.0, 1.0
     parts = [[0.0] * 6 for _ in range(5)]
@@ -121,8 +124,8 @@ def _map(operation: str, m: int, sign: int) -> list[list[float]]:
     return parts
 
 
-def _maps(maps: Tensor, height: int, width: int) -> Tensor:
-    """Return the affine maps for images of a size, in 16.16 fixed-point numbers, ``[choices + 1, 6]``."""
+def _scale_maps(maps: Tensor, height: int, width: int) -> Tensor:
+    """Return the affine maps for a size, in 16.16 fixed-point numbers, ``[choices + 1, 6]``."""
     fixed, by_width, by_height, shift_by_width, shift_by_height = maps.unbind(1)
     shift = (shift_by_width * width + shift_by_height * height).trunc()
     total = fixed + by_width * width + by_height * height + shift
@@ -130,12 +133,12 @@ def _maps(maps: Tensor, height: int, width: int) -> Tensor:
 
 
 def operate(x: Tensor, choice: Tensor) -> Tensor:
-    """Do to every image of ``x`` (bytes ``[n, 3, height, width]``) what is chosen for it (``[n]``).
+    """Apply to every image of ``x`` (bytes ``[n, 3, height, width]``) its choice (``[n]``).
 
-    The operations come in three groups: pixels are moved, gray levels are looked up, images are blended. Two of them
-    leave an image as it is, so what a group needs to know of the image can be taken from ``x``.
+    The operations have three groups: pixels are moved, gray levels are looked up, images are
+    blended. Two of them leave an image as it is, so that a group can measure the image in ``x``.
     """
-    known = settings(x.device)
+    known = get_settings(x.device)
     operation = known.operation[choice].view(-1, 1, 1)
 
     def chosen(name: str) -> Tensor:
@@ -144,18 +147,20 @@ def operate(x: Tensor, choice: Tensor) -> Tensor:
     luminance = gray(x)
     table = known.table[choice].unsqueeze(1)
     table = torch.where(
-        chosen("contrast"), contrast_table(luminance, known.contrast[choice].view(-1, 1, 1)), table
+        chosen("contrast"),
+        make_contrast_table(luminance, known.contrast[choice].view(-1, 1, 1)),
+        table,
     )
-    table = torch.where(chosen("autocontrast"), autocontrast_table(x), table)
-    table = torch.where(chosen("equalize"), equalize_table(x), table)
+    table = torch.where(chosen("autocontrast"), make_autocontrast_table(x), table)
+    table = torch.where(chosen("equalize"), make_equalize_table(x), table)
     base = torch.where(chosen("sharpness").unsqueeze(-1), smooth(x), luminance)
-    moved = warp(x, _maps(known.maps, *x.shape[-2:])[choice])
+    moved = warp(x, _scale_maps(known.maps, *x.shape[-2:])[choice])
     return blend(base, lookup(moved, table), known.mix[choice].view(-1, 1, 1, 1))
 
 
 @dataclass(frozen=True)
 class RandAugment:
-    """``layers`` operations one after the other, drawn with replacement, each done with a probability.
+    """``layers`` operations in turn, drawn with replacement, each applied with a probability.
 
     The magnitude is drawn from 1 … 9 of ten, and with it a direction for operations that have one.
     """
@@ -168,12 +173,12 @@ class RandAugment:
         return shape
 
     def draws(self, draws: Draws, name: str, n: int) -> dict[str, Tensor]:
-        """Return a uniform number per layer, ``[steps, runs, n, layers]``: it stands for all that is chosen there."""
-        settings(draws.seeds.device)
+        """Return a uniform number per layer, ``[steps, runs, n, layers]``, which decides it."""
+        get_settings(draws.seeds.device)
         return {"augment": draws.uniform(f"view:{name}:augment", n, self.layers)}
 
     def choices(self, u: Mapping[str, Tensor]) -> Tensor:
-        """Return what is chosen, ``[…, layers]``."""
+        """Return the choices, ``[…, layers]``."""
         return pick(u["augment"], round(len(CHOICES) / self.probability)).clamp_(max=NO_CHOICE)
 
     def __call__(self, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:

@@ -71,7 +71,7 @@ def get_mechanism(text: str) -> Mechanism:
     """
     name, bracket, inside = text.strip().lower().partition("(")
     if bool(bracket) != inside.endswith(")") or inside.count(")") > 1:
-        message = f"labeling '{text}' is not of the form name(parameter=value,…)"
+        message = f"labeling '{text}' is not of the form name(parameter=value,…): check brackets"
         raise UserError(message, "invalid-value")
     inside = inside.removesuffix(")")
     cls, preset = _find_mechanism(name)

@@ -1,0 +1,139 @@
+"""The encoding of tables: numbers, gaps, categories, and the columns that are dropped or refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from puarena.datasets.encoding import (
+    MAX_CATEGORIES,
+    TableEncoder,
+    TableWarning,
+    fill_gaps,
+    make_benchmark_encoder,
+)
+
+N = 40
+NUMBERS = np.arange(N, dtype=float)
+
+
+def frame() -> pd.DataFrame:
+    gaps = NUMBERS.copy()
+    gaps[::8] = np.nan
+    return pd.DataFrame(
+        {
+            "age": NUMBERS,
+            "size": gaps,
+            "flag": NUMBERS % 2 == 0,
+            "city": [[" Ulm", "Bonn", None][i % 3] for i in range(N)],
+            "kind": pd.Categorical(["a" if i % 2 else "b" for i in range(N)]),
+            "count": pd.array([None if i % 5 == 0 else i for i in range(N)], dtype="Int64"),
+        }
+    )
+
+
+def test_dense_and_tree_forms():
+    encoder = TableEncoder().fit(frame())
+    dense, tree = encoder.dense(frame()), encoder.tree(frame())
+    assert encoder.dense_names == [
+        *("age", "size", "size missing", "flag", "city = Bonn", "city = Ulm"),
+        *("kind = a", "kind = b", "count", "count missing"),
+    ]
+    assert dense.shape == (N, encoder.width)
+    assert not np.isnan(dense).any()
+    size = frame()["size"]
+    assert dense[0, 1:3].tolist() == [size.median(), 1]
+    assert dense[1, 1:3].tolist() == [1, 0]
+    # The third city is missing, which is neither of the values.
+    assert dense[:3, 4:6].tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert tree.shape == (N, 6)
+    assert np.isnan(tree[0, 1])
+    assert tree[:2, 3].tolist() == [1, 0]
+    assert np.isnan(tree[2, 3])
+
+
+def test_new_rows_have_the_columns_that_were_fitted():
+    encoder = TableEncoder().fit(frame())
+    new = frame().assign(city="Lima", size=np.nan, age=np.nan)
+    dense = encoder.dense(new)
+    assert (dense[:, 4:6] == 0).all()
+    assert (dense[:, 0] == np.median(NUMBERS)).all()  # a gap where none was fitted
+    assert np.isnan(encoder.tree(new)[:, 3]).all()
+    assert (encoder.dense(frame().assign(city=None))[:, 4:6] == 0).all()
+    with pytest.raises(ValueError, match="'age'"):
+        encoder.dense(frame().assign(age="old"))
+    with pytest.raises(ValueError, match="'city'"):
+        encoder.dense(frame().assign(city=1.0))
+
+
+def test_a_matrix_without_gaps_stays_as_it_is():
+    matrix = np.random.default_rng(0).normal(size=(N, 3))
+    encoder = TableEncoder().fit(matrix)
+    assert encoder.dense(matrix) is matrix
+    assert encoder.tree(matrix) is matrix
+    matrix[0, 0] = np.nan
+    assert TableEncoder().fit(matrix).dense(matrix).shape == (N, 4)
+
+
+def test_polars_gives_what_pandas_gives():
+    polars = pytest.importorskip("polars")
+    city = [[" Ulm", "Bonn", None][i % 3] for i in range(N)]
+    columns = {"age": NUMBERS, "flag": NUMBERS % 2 == 0, "city": city}
+    ours, theirs = pd.DataFrame(columns), polars.DataFrame(columns)
+    one, other = TableEncoder().fit(ours), TableEncoder().fit(theirs)
+    np.testing.assert_array_equal(one.dense(ours), other.dense(theirs))
+    np.testing.assert_array_equal(one.tree(ours), other.tree(theirs))
+
+
+def test_what_is_remembered_is_plain_data():
+    encoder = TableEncoder().fit(frame())
+    again = TableEncoder.from_plain(encoder.plain())
+    np.testing.assert_array_equal(encoder.dense(frame()), again.dense(frame()))
+
+
+def test_dropped_columns_are_named():
+    names = [f"customer {i}" for i in range(N)]
+    table = frame().assign(row=names, empty=np.nan)
+    with pytest.warns(TableWarning) as caught:
+        encoder = TableEncoder().fit(table)
+    messages = [str(warning.message) for warning in caught]
+    assert ["'row'" in messages[0], "'empty'" in messages[1]] == [True, True]
+    assert encoder.width == TableEncoder().fit(frame()).width
+    with pytest.warns(TableWarning), pytest.raises(ValueError, match="no column"):
+        TableEncoder().fit(table[["row", "empty"]])
+
+
+def test_only_frequent_values_are_encoded():
+    values = [f"v{i % 70}" if i % 2 else "v0" for i in range(1000)]
+    encoder = TableEncoder().fit(pd.DataFrame({"x": values}))
+    assert encoder.width == MAX_CATEGORIES
+    assert encoder.dense(pd.DataFrame({"x": ["v0", "v69", "other"]}))[:, 0].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "token"),
+    [
+        (pd.Timestamp("2020-01-01"), "dates"),
+        ("2020-01-01", "dates"),
+        (pd.Timedelta(1, "D"), "dates"),
+        (np.inf, "infinity"),
+        (1e300, "too large"),
+    ],
+    ids=str,
+)
+def test_refused_columns(values, token):
+    with pytest.raises(ValueError, match=token) as caught:
+        TableEncoder().fit(frame().assign(day=values))
+    assert "'day'" in str(caught.value)
+
+
+def test_benchmark_tables_keep_every_value():
+    table = pd.DataFrame({"a": [1, np.nan, 4, 3], "b": ["x", None, "y", "x"]})
+    filled = fill_gaps(table)
+    encoder = make_benchmark_encoder().fit(filled)
+    assert encoder.dense_names == ["a", "b = missing", "b = x", "b = y"]
+    assert encoder.dense(filled)[:, 0].tolist() == [1, 3, 4, 3]
+    assert encoder.dense(filled)[:, 1].tolist() == [0, 1, 0, 0]
+    categories = fill_gaps(table, categorical=True)
+    assert make_benchmark_encoder().fit(categories).width == 4 + 3
