@@ -86,12 +86,6 @@ def test_polars_gives_what_pandas_gives():
     np.testing.assert_array_equal(one.tree(ours), other.tree(theirs))
 
 
-def test_what_is_remembered_is_plain_data():
-    encoder = TableEncoder().fit(frame())
-    again = TableEncoder.from_plain(encoder.plain())
-    np.testing.assert_array_equal(encoder.dense(frame()), again.dense(frame()))
-
-
 def test_dropped_columns_are_named():
     names = [f"customer {i}" for i in range(N)]
     table = frame().assign(row=names, empty=np.nan)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,14 +88,9 @@ class TableEncoder:
         Drop text columns whose values are nearly all different.
     """
 
-    def __init__(
-        self,
-        columns: list[EncodedColumn] | None = None,
-        max_categories: int = MAX_CATEGORIES,
-        drop_identifiers: bool = True,
-    ) -> None:
-        self.columns = columns or []
+    def __init__(self, max_categories: int = MAX_CATEGORIES, drop_identifiers: bool = True) -> None:
         self.max_categories, self.drop_identifiers = max_categories, drop_identifiers
+        self.columns: list[EncodedColumn] = []
 
     def fit(self, X: Any) -> TableEncoder:
         """Remember the columns, and warn about those that are dropped."""
@@ -182,20 +177,6 @@ class TableEncoder:
                 values = np.array(texts, object)
             matching.append((column, values))
         return matching
-
-    def plain(self) -> list[dict[str, Any]]:
-        """Return what is remembered as plain data."""
-        return [asdict(column) for column in self.columns]
-
-    @classmethod
-    def from_plain(cls, columns: list[dict[str, Any]]) -> TableEncoder:
-        """Return the encoder of plain data."""
-        restored = []
-        for column in columns:
-            values = column["values"]
-            texts = None if values is None else tuple(map(str, values))
-            restored.append(EncodedColumn(**{**column, "values": texts}))
-        return cls(restored)
 
 
 def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
