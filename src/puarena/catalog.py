@@ -1,8 +1,9 @@
-"""All methods by name: algorithms, which are trained by steps, and classics, which are fitted at once.
+"""All methods by name: algorithms, which are trained by steps, and classics, which are fitted at
+once.
 
-``MethodInfo`` is the one record of a method, made once from its class. ``run`` writes the records of
-its methods into the results folder, so a report needs neither torch nor the code of a plugin. This
-module imports torch when a name is looked up, not when it is imported.
+``MethodInfo`` is the one record of a method, made once from its class. ``run`` writes the records
+of its methods into the results folder, so a report needs neither torch nor the code of a plugin.
+This module imports torch when a name is looked up, not when it is imported.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The law of the count: how many of n independent labels are positive (the Poisson-binomial law).
+"""The law of the number of positives among n independent labels (Poisson-binomial).
 
 Labels are Bernoulli(``sigmoid(f_i)``). Laws of neighboring groups are merged pairwise in log space,
-``c(k) = logsumexp_j a(j) + b(k - j)``: ``log2 n`` levels, nothing underflows, logits of any size. On the way up a merge
-keeps ``p(left count = j | count = k)``; on the way down these carry a gradient, or a condition on the count, to the
-labels. Both passes are written out: no cancellation, no graph. ``f`` is ``[runs, n]``, laws are ``[runs, n + 1]``.
+``c(k) = logsumexp_j a(j) + b(k - j)``: ``log2 n`` levels, nothing underflows, logits of any size.
+On the way up a merge keeps ``p(left count = j | count = k)``; on the way down these carry a
+gradient, or a condition on the count, to the labels. Both passes are written out: no cancellation,
+no graph. ``f`` is ``[runs, n]``, laws are ``[runs, n + 1]``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-IMPOSSIBLE = (
-    -1e30
-)  # log-probability of what cannot be; finite, so that differences of two of them are defined
+# Log-probability of an impossible event. It is finite so that differences of two are defined.
+IMPOSSIBLE = -1e30
 
 
 def _merge_all(f: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -35,9 +35,8 @@ def _merge_all(f: Tensor) -> tuple[Tensor, list[Tensor]]:
     while law.shape[1] > 1:
         m = law.shape[-1] - 1
         right = pad(law[:, 1::2], (m, m), value=IMPOSSIBLE)
-        terms = right.unfold(-1, m + 1, 1) + law[:, 0::2].flip(-1).unsqueeze(
-            -2
-        )  # [.., k, m - j] = a(j) + b(k - j)
+        # [.., k, m - j] = a(j) + b(k - j)
+        terms = right.unfold(-1, m + 1, 1) + law[:, 0::2].flip(-1).unsqueeze(-2)
         top = terms.amax(-1, keepdim=True)
         split = terms.sub_(top).exp_()
         total = split.sum(-1, keepdim=True)
@@ -47,7 +46,9 @@ def _merge_all(f: Tensor) -> tuple[Tensor, list[Tensor]]:
 
 
 def _push_down(weight: Tensor, splits: list[Tensor], n: int) -> Tensor:
-    """Carry weights on the count, ``[runs, n + 1]``, down to the labels: ``sum_k weight(k) p(y_i = 0 / 1 | k)``.
+    """Carry weights on the count, ``[runs, n + 1]``, down to the labels.
+
+    The result is ``sum_k weight(k) p(y_i = 0 / 1 | k)``.
 
     Result ``[runs, n, 2]``.
     """
@@ -78,13 +79,16 @@ class _LogCountLaw(torch.autograd.Function):
 
 
 def log_count_law(f: Tensor) -> Tensor:
-    """Return ``log Q(k)``, the log-probability of ``k`` positives, for ``k = 0 … n``; differentiable once."""
+    """Return ``log Q(k)``, the log-probability of ``k = 0 … n`` positives; differentiable once."""
     return _LogCountLaw.apply(f)
 
 
 @torch.no_grad()
 def posterior_given_count(f: Tensor, m: Tensor) -> Tensor:
-    """Return ``p(y_i = 1 | sum of labels = m)`` for one count per run; it sums to ``m``, and carries no gradient."""
+    """Return ``p(y_i = 1 | sum of labels = m)`` for one count per run, without gradient.
+
+    It sums to ``m``.
+    """
     n = f.shape[-1]
     _, splits = _merge_all(f)
     certain = (torch.arange(n + 1, device=f.device) == m.unsqueeze(-1)).to(f.dtype)
@@ -92,7 +96,10 @@ def posterior_given_count(f: Tensor, m: Tensor) -> Tensor:
 
 
 def nearest_count(share: Tensor, n: int) -> Tensor:
-    """Return ``round(share n)``, halves to even, as int64; in double precision and guarded against rounding."""
+    """Return ``round(share n)``, halves to even, as int64.
+
+    It is computed in double precision; products within 1e-9 of a half count as that half.
+    """
     product = share.double() * n
     halves = (2 * product).round() / 2
     return torch.where((product - halves).abs() <= 1e-9, halves, product).round().long()

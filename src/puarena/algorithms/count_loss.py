@@ -1,6 +1,7 @@
 """Count Loss: the number of positives among the unlabeled should follow its binomial law.
 
-Shukla, Zeng, Ahmed, Van den Broeck: A unified approach to count-based weakly supervised learning. NeurIPS 2023.
+Shukla, Zeng, Ahmed, Van den Broeck: A unified approach to count-based weakly supervised learning.
+NeurIPS 2023.
 """
 
 import torch
@@ -14,9 +15,11 @@ from puarena.algorithms._optimizer import Optimizer
 
 
 class CountLoss(Algorithm):
-    """``mean_P l+ + KL(Binomial(n, prior) || Q) / (n + 1)``, Q the law of the number of positives among n unlabeled.
+    """``mean_P l+ + KL(Binomial(n, prior) || Q) / (n + 1)``.
 
-    With ``form = exact`` the penalty is ``-log Q(round(n prior))``. Calibrated, the prior is the one inside U.
+    Q is the law of the number of positives among the n unlabeled points of the batch. With
+    ``form = exact`` the penalty is ``-log Q(round(n prior))``. The calibrated form uses the prior
+    inside U.
     """
 
     name, title = "count-loss", "Count Loss"
@@ -27,9 +30,10 @@ class CountLoss(Algorithm):
     setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.5
     differs = (
-        "The published code runs the exact-count form with int(n prior) positives, on a probability scale with 1e-6 "
-        "added to the normalizer, clips the gradient's norm at 10 and skips steps whose loss is NaN. The authors' law "
-        "has the share of positives inside U; it is told the prior, as the plain form here."
+        "The published code runs the exact-count form with int(n prior) positives, on a "
+        "probability scale with 1e-6 added to the normalizer, clips the gradient's norm at 10 and "
+        "skips steps whose loss is NaN. The authors' law has the share of positives inside U; "
+        "the benchmark gives it the prior, as the plain form here."
     )
     authors_optimizer = Optimizer("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
@@ -39,14 +43,14 @@ class CountLoss(Algorithm):
         choices=("kl", "exact"),
     )
     unlabeled_prior = Hyper(
-        "pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar")
+        "pi", "the prior of a plain run: pi, or pi-bar inside U", choices=("pi", "pi-bar")
     )
 
     goal: Tensor  # [runs, n + 1]: weights of -log Q(k)
     least: Tensor  # [runs]: added so that the KL form's minimum is zero
 
     def prepare(self) -> None:
-        """Write both forms as ``least - sum_k goal(k) log Q(k)``; in double precision, ``0 log 0 = 0``."""
+        """Write both forms as ``least - sum_k goal(k) log Q(k)``, in double precision."""
         n = self.setup.batch_u
         share = self.get_unlabeled_prior(exact=True).double().clamp(0, 1)
         k = torch.arange(n + 1, dtype=torch.float64, device=share.device)

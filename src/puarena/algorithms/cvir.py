@@ -1,6 +1,7 @@
 """CVIR: conditional value ignoring risk, the classifier of TED^n.
 
-Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern approach. NeurIPS 2021.
+Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern
+approach. NeurIPS 2021.
 """
 
 import torch
@@ -14,18 +15,22 @@ from puarena.algorithms._optimizer import Optimizer
 class CVIR(Algorithm):
     """``1/2 mean_P l+ + 1/2 mean of l- over the kept members of U``.
 
-    Every epoch begins by dropping from U the share ``prior`` that scores highest; calibrated, the share of positives
-    inside U. No kept member: no update.
+    Every epoch begins by dropping from U the share ``prior`` that scores highest; the calibrated
+    form drops the share of positives inside U. A batch without kept members makes no update.
     """
 
     name, title = "cvir", "CVIR"
-    paper = "Garg et al.: Mixture proportion estimation and PU learning: a modern approach, NeurIPS 2021"
+    paper = (
+        "Garg et al.: Mixture proportion estimation and PU learning: a modern approach, "
+        "NeurIPS 2021"
+    )
     setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.1
     differs = (
-        "The published code weights the two means by the prior and its complement, and trains on the positives alone "
-        "when no unlabeled member of the batch is kept. The authors drop the share of positives inside U; it is told "
-        "the prior, as the plain form here, and drops too many in the one-sample setting."
+        "The published code weights the two means by the prior and its complement, and trains on "
+        "the positives alone when no unlabeled member of the batch is kept. The authors drop the "
+        "share of positives inside U; the benchmark gives it the prior, as the plain form here, "
+        "and drops too many in the one-sample setting."
     )
     authors_optimizer = Optimizer("sgd", 0.1, weight_decay=5e-4, source="the authors' code")
 
@@ -43,7 +48,10 @@ class CVIR(Algorithm):
 
     @staticmethod
     def kept(scores: Tensor, n_dropped: Tensor) -> Tensor:
-        """Return 0 for the ``n_dropped`` highest scores of every run and 1 for the others; of ties the first goes."""
+        """Return 0 for the ``n_dropped`` highest scores of every run and 1 for the others.
+
+        Of equal scores the first is dropped.
+        """
         order = scores.argsort(dim=-1, descending=True, stable=True)
         place = torch.arange(scores.shape[-1], device=scores.device)
         return torch.zeros_like(scores).scatter_(

@@ -1,6 +1,7 @@
 """Dist-PU: positive-unlabeled learning from a label distribution perspective.
 
-Zhao, Xu, Jiang, Wen, Huang: Dist-PU: Positive-unlabeled learning from a label distribution perspective. CVPR 2022.
+Zhao, Xu, Jiang, Wen, Huang: Dist-PU: Positive-unlabeled learning from a label distribution
+perspective. CVPR 2022.
 """
 
 from math import cos, pi
@@ -15,16 +16,17 @@ from puarena.algorithms._optimizer import Declared, Optimizer
 from puarena.random import Draws
 
 
-def clamped(f: Tensor) -> Tensor:
-    """Return logits held inside ±10."""
+def clamp_logits(f: Tensor) -> Tensor:
+    """Return logits limited to ±10."""
     return f.clamp(-10, 10)
 
 
 class DistPU(Algorithm):
-    """``L_dist + mu mean_U H(s) + gamma mean_mix H(s~) + nu mean_mix BCE(s~; lam y + (1-lam) y')``, ``s = sigmoid(f)``.
+    """``L_dist + mu mean_U H(s) + gamma mean_mix H(s~) + nu mean_mix BCE(s~; lam y + (1-lam) y')``.
 
-    ``L_dist = 1 - mean_P s + |mean_U s - prior| / (2 prior)``. Mixed points, ``lam ~ Beta(6, 6)``, carry soft labels
-    ``y``: 1 for positives, the score at its last visit for an unlabeled point.
+    ``s = sigmoid(f)``, ``L_dist = 1 - mean_P s + |mean_U s - prior| / (2 prior)``. Mixed points,
+    ``lam ~ Beta(6, 6)``, have soft labels ``y``: 1 for positives, and for an unlabeled point its
+    score in the last batch that had it.
     Warm-up, 7 epochs: ``L_dist + mu_warm mean_U H(s)``.
     """
 
@@ -36,8 +38,9 @@ class DistPU(Algorithm):
     phases = (Phase("warm-up", (Update("warm_up_loss"),), epochs=7), Phase())
     cost = 2.2
     differs = (
-        "The published code matches the mean score to 1 - prior, mixes hard labels of the current batch so that a pair "
-        "of different labels becomes negative, and has no warm-up entropy and no clamp."
+        "The published code matches the mean score to 1 - prior, mixes hard labels of the current "
+        "batch so that a pair of different labels becomes negative, and has no warm-up entropy and "
+        "no clamp."
     )
     authors_optimizer: ClassVar[Declared] = {
         "warm-up": Optimizer(
@@ -67,14 +70,13 @@ class DistPU(Algorithm):
 
     def warm_up(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the loss of the first epochs."""
-        return self.distribution(f_p, f_u) + self.mu_warm * entropy(clamped(f_u)).mean(-1)
+        return self.distribution(f_p, f_u) + self.mu_warm * entropy(clamp_logits(f_u)).mean(-1)
 
     def main(self, f_p: Tensor, f_u: Tensor, f_mix: Tensor, target: Tensor, mu: Tensor) -> Tensor:
         """Return the loss of the main stage; ``mu`` is the current weight of the entropy."""
-        f_p, f_u, f_mix = clamped(f_p), clamped(f_u), clamped(f_mix)
-        mixing = self.gamma * entropy(f_mix).mean(-1) + self.nu * cross_entropy(f_mix, target).mean(
-            -1
-        )
+        f_p, f_u, f_mix = map(clamp_logits, (f_p, f_u, f_mix))
+        mixing = self.gamma * entropy(f_mix).mean(-1)
+        mixing = mixing + self.nu * cross_entropy(f_mix, target).mean(-1)
         return self.distribution(f_p, f_u) + mu * entropy(f_u).mean(-1) + mixing
 
     @staticmethod
@@ -108,9 +110,9 @@ class DistPU(Algorithm):
         return self.warm_up(*batch.split(self.f(batch.x)))
 
     def targets(self, batch: Batch, f_u: Tensor) -> Tensor:
-        """Return the mixed labels of a batch, positives first; store the scores as labels for the next visit."""
+        """Return the mixed labels of a batch, positives first; store the scores as new labels."""
         y = torch.cat([f_u.new_ones(len(f_u), batch.n_p), self.label_u.gather(1, batch.i_u)], 1)
-        self.label_u.scatter_(1, batch.i_u, clamped(f_u.detach()).sigmoid())
+        self.label_u.scatter_(1, batch.i_u, clamp_logits(f_u.detach()).sigmoid())
         return torch.lerp(y.gather(1, batch.draw["partner"]), y, col(batch.draw["lam"]))
 
     def loss(self, batch: Batch) -> Tensor:

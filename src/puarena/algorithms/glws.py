@@ -1,7 +1,7 @@
-"""GLWS: a general framework for learning from weak supervision; for PU data, expectation-maximization on counts.
+"""GLWS: a framework for learning from weak supervision; for PU data, EM on counts.
 
-Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: A general framework for learning from weak supervision.
-ICML 2024.
+Chen, Wang, Feng, Li, Wang, Xie, Sugiyama, Singh, Raj: A general framework for learning from weak
+supervision. ICML 2024.
 """
 
 from torch import Tensor
@@ -13,9 +13,10 @@ from puarena.algorithms._optimizer import Optimizer
 
 
 class GLWS(Algorithm):
-    """``mean_P l+ + mean_U [q l+ + (1-q) l-]``, ``q_i = p(y_i = 1 | int(n prior) of the n unlabeled are positive)``.
+    """``mean_P l+ + mean_U [q l+ + (1-q) l-]``, ``q_i = p(y_i = 1 | m of n are positive)``.
 
-    Calibrated, the prior is the one inside U.
+    n is the number of unlabeled points in the batch and ``m = int(n prior)``. The calibrated form
+    uses the prior inside U.
     """
 
     name, title = "glws", "GLWS"
@@ -26,9 +27,10 @@ class GLWS(Algorithm):
     setting, calibrates, calibration_is = "two-sample", True, "prior"
     cost = 1.6
     differs = (
-        "In the published automaton the state 'last positive just read' emits the negative probability on the way back "
-        "(at all positions but the last), so its q are not the conditional probabilities. The authors count with the "
-        "share of positives inside U; it is told the prior, as the plain form here."
+        "In the published automaton the state 'last positive just read' emits the negative "
+        "probability on the way back (at all positions but the last), so its q are not the "
+        "conditional probabilities. The authors count with the share of positives inside U; the "
+        "benchmark gives it the prior, as the plain form here."
     )
     authors_optimizer = Optimizer(
         "adamw",
@@ -40,7 +42,7 @@ class GLWS(Algorithm):
     )
 
     unlabeled_prior = Hyper(
-        "pi", "what a plain run is told: pi, or pi-bar inside U", choices=("pi", "pi-bar")
+        "pi", "the prior of a plain run: pi, or pi-bar inside U", choices=("pi", "pi-bar")
     )
 
     m: Tensor  # [runs]: positives in the unlabeled batch

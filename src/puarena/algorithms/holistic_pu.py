@@ -1,7 +1,7 @@
-"""Holistic-PU: the trend of a point's predictions during early training tells its class.
+"""Holistic-PU: the trend of a point's predictions during early training shows its class.
 
-Wang, Wan, Geng, Li, Chen: Beyond myopia: learning from positive and unlabeled data through holistic predictive trends.
-NeurIPS 2023.
+Wang, Wan, Geng, Li, Chen: Beyond myopia: learning from positive and unlabeled data through holistic
+predictive trends. NeurIPS 2023.
 """
 
 from math import cos, pi
@@ -26,7 +26,10 @@ EXPONENT = 0.8  # of the pseudo labels' ramp
 
 
 def two_views(network: nn.Module, batch: Batch, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-    """Return logits of P and U in the weak view and of a part of the batch in the strong one, all in one pass."""
+    """Return logits of P and U in the weak view, and of a part of the batch in the strong one.
+
+    Both views go through the network in one pass.
+    """
     n = batch.x.shape[1]
     if batch.strong is None or batch.strong is batch.x:  # no strong view: the same logits
         f = network(batch.x)
@@ -36,10 +39,12 @@ def two_views(network: nn.Module, batch: Batch, part: slice) -> tuple[Tensor, Te
 
 
 class HolisticPU(Algorithm):
-    """Phase 1: ``1/2 [CE_0.1(P weak) + CE_0.1(P strong)] + mean_U l-``, recording a teacher's scores of U each epoch.
+    """Phase 1: ``1/2 [CE_0.1(P weak) + CE_0.1(P strong)] + mean_U l-``.
 
-    Phase 2: ``mean_P l+ + mean_U CE(ramp * pseudo) + mean_U 1(max(s, 1-s) >= 0.9) CE(strong, hard label of weak)``,
-    pseudo label 1 iff the trend of a point's scores lies above the natural break of all trends.
+    A teacher's scores of U are recorded every epoch. Phase 2:
+    ``mean_P l+ + mean_U CE(ramp * pseudo) + mean_U 1(max(s, 1-s) >= 0.9) CE(strong, hard weak)``.
+    The pseudo label is 1 iff the trend of a point's scores lies above the natural break of all
+    trends; "hard weak" is the hard label of the weak view.
     """
 
     name, title = "holistic-pu", "Holistic-PU"
@@ -57,9 +62,10 @@ class HolisticPU(Algorithm):
     weight_decay, nesterov = 5e-4, True
     cost = 1.1
     differs = (
-        "The published code predicts with the teacher, continued across both networks and (with batch normalization) "
-        "left in training mode; warms the learning rate up during phase 1; divides the ramp by 18,000 of 20,000 steps; "
-        "and gives points in a dropped last batch the score 1."
+        "The published code predicts with the teacher, continued across both networks and (with "
+        "batch normalization) left in training mode; warms the learning rate up during phase 1; "
+        "divides the ramp by 18,000 of 20,000 steps; and gives points in a dropped last batch the "
+        "score 1."
     )
     authors_optimizer = Optimizer(  # its schedule is part of the method
         "sgd",
@@ -82,7 +88,7 @@ class HolisticPU(Algorithm):
     pseudo: Tensor  # [runs, n_u]
 
     def prepare(self) -> None:
-        """Start the teacher from the first network; no record, no pseudo label yet."""
+        """Start the teacher from the first network, without records and pseudo labels."""
         self.teacher = frozen_copy(self.a)
         shape = self.setup.runs, self.setup.n_u
         for name in ("steps_done", "n_records"):
@@ -91,7 +97,7 @@ class HolisticPU(Algorithm):
             self.state(name, self.prior.new_zeros(shape, dtype=torch.float64))
         self.state("pseudo", self.prior.new_zeros(shape))
 
-    # -- phase 1 -----------------------------------------------------------------------------------------------------
+    # -- phase 1 -----------------------------------------------------------------------------------
 
     def trend_risk(self, f_p_w: Tensor, f_p_s: Tensor, f_u_w: Tensor) -> Tensor:
         """Return phase 1's loss from the logits of the weak (w) and strong (s) views."""
@@ -102,7 +108,7 @@ class HolisticPU(Algorithm):
         return positive + logistic(f_u_w, -1).mean(-1)
 
     def trend_loss(self, batch: Batch) -> Tensor:
-        """Return phase 1's loss: the positives in both views, the unlabeled points in the weak one."""
+        """Return phase 1's loss: P in both views, U in the weak one."""
         f_p, f_u, f_strong = two_views(self.a, batch, slice(0, batch.n_p))
         return self.trend_risk(f_p, f_strong, f_u)
 
@@ -118,15 +124,15 @@ class HolisticPU(Algorithm):
             self.record(torch.sigmoid(passes.u(self.teacher).double()))
 
     def record(self, score: Tensor) -> None:
-        """Take the teacher's scores of all unlabeled points into the trends."""
+        """Add the teacher's scores of all unlabeled points to the trends."""
         self.trend += trend_terms(self.score, score) * (self.n_records > 0)
         self.score.copy_(score)
         self.n_records += 1
 
-    # -- the switch, and phase 2 -------------------------------------------------------------------------------------
+    # -- the switch, and phase 2 -------------------------------------------------------------------
 
     def on_phase(self, phase: Phase, passes: Passes) -> None:
-        """At the switch, record an epoch that ended there and give the pseudo labels."""
+        """At the switch, record an epoch that ended there and set the pseudo labels."""
         if phase.extra:
             return
         done = int(self.steps_done)
@@ -138,7 +144,7 @@ class HolisticPU(Algorithm):
     def pseudo_risk(
         self, f_p_w: Tensor, f_u_w: Tensor, f_u_s: Tensor, pseudo: Tensor, ramp: Tensor
     ) -> Tensor:
-        """Return phase 2's loss from the logits of both views, the pseudo labels and their weight."""
+        """Return phase 2's loss from the logits of both views and the weighted pseudo labels."""
         s = torch.sigmoid(f_u_w.detach())
         sure = torch.maximum(s, 1 - s) >= col(self.confidence)
         consistent = (sure * cross_entropy(f_u_s, (s >= 0.5).to(s.dtype))).mean(-1)
@@ -154,5 +160,5 @@ class HolisticPU(Algorithm):
         )
 
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:
-        """Let the learning rate follow a cosine in both phases, and the pseudo labels grow in the second."""
+        """Return a cosine for the learning rate, and the growing weight of the pseudo labels."""
         return {"lr": cos(7 / 16 * pi * step / steps), "ramp": (step / steps) ** EXPONENT}

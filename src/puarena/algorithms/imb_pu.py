@@ -11,11 +11,12 @@ from puarena.algorithms._losses import ascent_step, col, logistic, replace_value
 
 
 class ImbPU(Algorithm):
-    """``target mean_P L+ + k max(-beta, mean_U L- - prior mean_P L-)``, ``k = (1-target)/(1-prior)``, ``target = 1/2``.
+    """``target mean_P L+ + k max(-beta, mean_U L- - prior mean_P L-)``.
 
-    The non-negative risk of a population with the share ``target`` of positives: the decision at 0 then maximizes the
-    balanced accuracy, so that PA, an estimate of the accuracy, disfavors it where the prior is far from one half.
-    ``form = ga``: where the maximum is ``-beta`` the step un-learns the negative part, as nnPU-GA.
+    ``k = (1-target)/(1-prior)`` and ``target = 1/2``: the non-negative risk of a population with
+    the share ``target`` of positives. The decision at 0 then maximizes the balanced accuracy, so
+    PA, an estimate of the accuracy, disfavors it if the prior is far from one half. With
+    ``form = ga`` the step un-learns the negative part where the maximum is ``-beta``, as nnPU-GA.
     """
 
     name, title = "imb-pu", "ImbPU"
@@ -23,8 +24,9 @@ class ImbPU(Algorithm):
     setting, calibrates, in_paper = "two-sample", True, False
     cost = 1.1
     differs = (
-        "The loss is logistic and clamped, as our nnPU's, unless asked otherwise. The code of a comparison, NcPU, "
-        "the only one read, replaces this risk by plain nnPU except in ascent steps and uses the sigmoid loss."
+        "The default loss is logistic and clamped, as our nnPU's. The only published code that was "
+        "found, of a comparison (NcPU), replaces this risk by plain nnPU except in ascent steps "
+        "and uses the sigmoid loss."
     )
 
     target = Hyper(0.5, "share of positives of the population whose risk is minimized")

@@ -1,7 +1,7 @@
 """LBE: labeling bias estimation.
 
-Gong, Wang, Liu, Han, You, Yang, Tao: Instance-dependent positive and unlabeled learning with labeling bias estimation.
-IEEE TPAMI 44(8), 2022.
+Gong, Wang, Liu, Han, You, Yang, Tao: Instance-dependent positive and unlabeled learning with
+labeling bias estimation. IEEE TPAMI 44(8), 2022.
 """
 
 from typing import ClassVar
@@ -17,12 +17,16 @@ from puarena.algorithms._losses import cross_entropy, logistic
 class LBE(Algorithm):
     """EM with ``h = sigmoid(f) = p(y=1|x)`` and ``eta = sigmoid(e) = p(labeled|y=1,x)``.
 
-    E-step, every epoch: ``q = p(y=1|unlabeled,x) = sigmoid(f - softplus(e))``. M-step: the mean over both batches of
-    ``-log h - log eta`` on P and ``q (-log h - log(1-eta)) + (1-q) (-log(1-h))`` on U. Warm-up: P against U, f only.
+    E-step, every epoch: ``q = p(y=1|unlabeled,x) = sigmoid(f - softplus(e))``. M-step: the mean
+    over both batches of ``-log h - log eta`` on P and
+    ``q (-log h - log(1-eta)) + (1-q) (-log(1-h))`` on U. Warm-up: P against U, f only.
     """
 
     name, title = "lbe", "LBE"
-    paper = "Gong et al.: Instance-dependent PU learning with labeling bias estimation, TPAMI 44(8), 2022"
+    paper = (
+        "Gong et al.: Instance-dependent PU learning with labeling bias estimation, TPAMI 44(8), "
+        "2022"
+    )
     setting, needs_prior = "one-sample", False
     networks = ("f", "e")
     phases: ClassVar[tuple[Phase, ...]] = (
@@ -31,8 +35,8 @@ class LBE(Algorithm):
     )
     cost = 2.0
     differs = (
-        "The published code trains eta on unlabeled points without the weight q, so that it learns p(labeled|x), "
-        "and sums over the batch instead of averaging."
+        "The published code trains eta on unlabeled points without the weight q, so that it learns "
+        "p(labeled|x), and sums over the batch instead of averaging."
     )
 
     e: nn.Module
@@ -43,7 +47,7 @@ class LBE(Algorithm):
         self.state("q", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
 
     def warm_up_loss(self, batch: Batch) -> Tensor:
-        """Tell P from U with f alone."""
+        """Return the loss of f separating P from U."""
         f_p, f_u = batch.split(self.f(batch.x))
         return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
 
@@ -58,7 +62,10 @@ class LBE(Algorithm):
             self.q.copy_(self.posterior(passes.u(self.f), passes.u(self.e)))
 
     def m_step(self, f_p: Tensor, f_u: Tensor, e_p: Tensor, e_u: Tensor, q: Tensor) -> Tensor:
-        """M-step: return the expected negative log likelihood per point; negatives say nothing about eta."""
+        """M-step: return the expected negative log likelihood per point.
+
+        Negatives do not depend on eta.
+        """
         on_p = logistic(f_p, +1) + logistic(e_p, +1)
         on_u = cross_entropy(f_u, q) + q * logistic(e_u, -1)
         return torch.cat([on_p, on_u], -1).mean(-1)

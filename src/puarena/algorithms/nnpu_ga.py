@@ -1,6 +1,7 @@
 """nnPU-GA: nnPU with gradient ascent, Algorithm 1 of the nnPU paper.
 
-Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator. NeurIPS 2017.
+Kiryo, Niu, du Plessis, Sugiyama: Positive-unlabeled learning with non-negative risk estimator.
+NeurIPS 2017.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from puarena.algorithms.nnpu import NNPU, NonNegativeRisk
 
 
 class AscentStep(NonNegativeRisk):
-    """Mixin: the step of Algorithm 1, for the algorithms that train or begin with it (tolerance 0, scale 1)."""
+    """Base class of the algorithms that train or begin with Algorithm 1; tolerance 0, scale 1."""
 
     gamma: Any = 1.0
 
@@ -27,16 +28,16 @@ class AscentStep(NonNegativeRisk):
 
 
 class NNPUGA(AscentStep, NNPU):
-    """nnPU whose step un-learns the negative part, alone, where that part fell below the tolerance.
+    """nnPU whose step un-learns the negative part alone if that is below the tolerance.
 
-    With ``rho = mean_U l- - prior mean_P l-`` the step is on ``prior mean_P l+ + rho`` where ``rho >= -beta``, and on
-    ``-gamma rho`` elsewhere.
+    With ``rho = mean_U l- - prior mean_P l-`` the step is on ``prior mean_P l+ + rho`` where
+    ``rho >= -beta``, and on ``-gamma rho`` elsewhere.
     """
 
     name, title = "nnpu-ga", "nnPU-GA"
     differs = (
-        "The published code tests the sign of the whole unbiased risk and flips the whole gradient, "
-        "which un-learns positives too and triggers later."
+        "The published code tests the sign of the whole unbiased risk and flips the whole "
+        "gradient, which un-learns positives too and triggers later."
     )
 
     gamma = Hyper(1.0, "scale of the ascent step, 0 to 1")

@@ -1,6 +1,7 @@
 """NTC-tMI: the naive classifier with a calibrated threshold.
 
-Teisseyre, Martens, Bekker, Davis: Learning from biased positive-unlabeled data via threshold calibration. AISTATS 2025.
+Teisseyre, Martens, Bekker, Davis: Learning from biased positive-unlabeled data via threshold
+calibration. AISTATS 2025.
 """
 
 import math
@@ -14,38 +15,45 @@ from puarena.algorithms._losses import col, logistic
 
 NEIGHBORS = 3
 CANDIDATES = 100
-SLACK = 1e-12  # of a distance: which of two equal ones is less is a matter of rounding
+SLACK = 1e-12  # relative to a distance; equal distances may differ by rounding
 
 
 class NTC(Algorithm):
-    """Telling P from U; positive iff ``f > t``, t the cut of the unlabeled logits with the most mutual information.
+    """``rate mean_P l+ + (1-rate) mean_U l-``; positive iff ``f > t``.
 
-    ``I(t) = -mean psi(m) - (n_0/n) psi(n_0) - (n_1/n) psi(n_1)``, n_1 of n unlabeled training points above t, m the
-    number of points within the distance of a point's third neighbor on its own side. Labels may favor clear
-    positives: then the order is right and only the zero is wrong. Needs no prior.
+    The cut t of the unlabeled logits has the most mutual information,
+    ``I(t) = -mean psi(m) - (n_0/n) psi(n_0) - (n_1/n) psi(n_1)``, n_1 of n unlabeled training
+    points above t, m the number of points within the distance of a point's third neighbor on its
+    own side. If labels favor clear positives, the order is right and only the zero is wrong.
     """
 
     name, title, in_paper = "ntc-tmi", "NTC-tMI", False
     paper = (
-        "Teisseyre, Martens, Bekker, Davis: Learning from biased positive-unlabeled data via threshold calibration, "
-        "AISTATS 2025"
+        "Teisseyre, Martens, Bekker, Davis: Learning from biased positive-unlabeled data via "
+        "threshold calibration, AISTATS 2025"
     )
     needs_prior, only_ranks = False, True
-    differs = "The published code fits a logistic regression or boosted trees; a cut where too few points lie is 0 here."
+    differs = (
+        "The published code fits a logistic regression or boosted trees. If too few points lie "
+        "around every cut, the cut is 0 here."
+    )
 
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
-        """Return the risk of telling labeled from unlabeled, as the naive baseline does."""
+        """Return the risk of telling labeled from unlabeled, as pn-naive does."""
         return torch.lerp(logistic(f_u, -1).mean(-1), logistic(f_p, +1).mean(-1), self.rate)
 
     def threshold(self, passes: Passes) -> Tensor:
-        """Return the cut with the most information; 0 where none can be looked at."""
+        """Return the cut with the most information; 0 if no cut has enough points."""
         z = passes.u(self.f).double()
         cuts, information = mutual_information(z, lowest_rank(z.shape[-1]))
         return first_maximum(cuts, information).to(self.prior.dtype)
 
 
 def lowest_rank(n: int, k: int = NEIGHBORS) -> int:
-    """Return how many points of n lie below the first candidate: fewer carry no information that the estimate shows."""
+    """Return how many points of n lie below the first candidate.
+
+    Fewer points carry no information that the estimate can show.
+    """
     from scipy.optimize import brentq
     from scipy.special import psi
 
@@ -65,7 +73,10 @@ def lowest_rank(n: int, k: int = NEIGHBORS) -> int:
 def mutual_information(
     z: Tensor, lowest: int, k: int = NEIGHBORS, count: int = CANDIDATES
 ) -> tuple[Tensor, Tensor]:
-    """Return candidate cuts of ``[runs, n]`` logits and their information, ``[runs, count]``; NaN if k are too few."""
+    """Return candidate cuts of ``[runs, n]`` logits and their information, ``[runs, count]``.
+
+    The information is NaN if a side of the cut has k points or fewer.
+    """
     n = z.shape[-1]
     z = z.sort(-1).values
     first, last = z[:, lowest], z[:, min(n - lowest, n - 1)]
@@ -102,7 +113,7 @@ def _within(z: Tensor, below: Tensor, k: int, side: int) -> Tensor:
 
 
 def first_maximum(cuts: Tensor, information: Tensor) -> Tensor:
-    """Return the first cut with the most information, ``[runs]``; 0 where none has any."""
+    """Return the first cut with the most information, ``[runs]``; 0 if all are NaN."""
     known = information.nan_to_num(-math.inf)
     at = torch.arange(cuts.shape[-1], device=cuts.device)
     first = torch.where(known >= col(known.amax(-1)), at, cuts.shape[-1]).amin(-1)

@@ -11,9 +11,10 @@ from puarena.algorithms.p3mix import P3Mix
 
 
 class P3MixC(P3Mix):
-    """``mean_P CE + mean_U CE + w_ent mean H`` on mixed points; targets: P 1, U 0, from epoch 5 on 1 if ``s >= gamma``.
+    """``mean_P CE + mean_U CE + w_ent mean H`` on mixed points.
 
-    Partners: positives near the boundary for unlabeled points in doubt, any member of the batch for the others.
+    Targets: 1 on P, 0 on U, but from epoch 5 on 1 if ``s >= gamma``. Partners: positives near the
+    boundary for unlabeled points in doubt, any member of the batch for the others.
     """
 
     name, title = "p3mix-c", "P3MIX-C"

@@ -15,19 +15,21 @@ from puarena.algorithms.p3mix import CLIP, P3Mix
 
 
 class P3MixE(P3Mix):
-    """``mean_P CE + mean_U CE + w_ent mean H + w_early mean log(1 - [e p + (1-e)(1-p)])`` on mixed points.
+    """``mean_P CE + mean_U CE + w_ent mean H + w_early mean log(1 - [e p + (1-e)(1-p)])``.
 
-    ``e`` mixes a teacher's probabilities. Partners: positives near the boundary for unlabeled points in doubt
-    (``e = 1``), any member of the batch for the others. All outputs saturating to one side is a known attractor.
+    All means are on mixed points; ``e`` mixes a teacher's probabilities. Partners: positives near
+    the boundary for unlabeled points in doubt (``e = 1``), any member of the batch for the others.
+    A known failure is that all outputs saturate on one side.
     """
 
     name, title = "p3mix-e", "P3MIX-E"
     cost = 2.0
     differs = (
         P3Mix.differs
-        + " Its teacher averages from the initial weights on; here it begins with the network after the "
-        "first epoch. The early-learning weight of 5 is the paper's; it works against an untrained teacher, whose "
-        "arbitrary outputs hold the network during the first epoch, and on Letter all outputs collapse to one side."
+        + " Its teacher averages from the initial weights on; here it begins with the network "
+        "after the first epoch. The early-learning weight of 5 is the paper's; it works against an "
+        "untrained teacher, whose arbitrary outputs hold the network during the first epoch, and "
+        "on Letter all outputs collapse to one side."
     )
 
     notes: ClassVar[Mapping[str, str]] = {
@@ -44,7 +46,7 @@ class P3MixE(P3Mix):
         self.teacher = frozen_copy(self.f)
 
     def labels(self, batch: Batch, target_u: Tensor) -> Tensor:
-        """Put the teacher's probabilities beside the targets."""
+        """Return the targets and the teacher's probabilities."""
         with torch.no_grad():
             taught = torch.sigmoid(self.teacher(batch.x)).unsqueeze(-1)
         return torch.cat([super().labels(batch, target_u), taught], -1)
@@ -61,7 +63,7 @@ class P3MixE(P3Mix):
 
     @staticmethod
     def decay(epoch: int) -> float:
-        """Return the teacher's decay at the end of epoch 0, 1, …; the first update copies the network."""
+        """Return the teacher's decay after epoch 0, 1, …; the first update copies the network."""
         return min(1 - 1 / (epoch + 1), 0.997)
 
     first_update = 0  # the place of the first epoch's network among those that are averaged

@@ -1,6 +1,7 @@
 """PAN: predictive adversarial networks.
 
-Hu, Le, Liu, Ji, Ma, Zhao, Yan: Predictive adversarial learning from positive and unlabeled data. AAAI 2021.
+Hu, Le, Liu, Ji, Ma, Zhao, Yan: Predictive adversarial learning from positive and unlabeled data.
+AAAI 2021.
 """
 
 from collections.abc import Callable
@@ -19,12 +20,14 @@ def log_shifted(f: Tensor) -> Tensor:
 
 
 class PAN(Algorithm):
-    """``V = sum_P log D + sum_U max(log(1-D) - log(1 - mean_U D), 0) + balance sum_U [log(1-C) - log C] (2D - 1)``.
+    """``sum_P log D + sum_U h(D) + balance sum_U [log(1-C) - log C] (2D - 1)``.
 
-    D maximizes, C minimizes. ``D = sigmoid(d)`` tells labeled from unlabeled, ``C = sigmoid(f)`` predicts; 0.01 is
-    added inside every logarithm but that of the mean, a constant: unlabeled points that D likes more than average feel
-    no force. Sums, not means, so that with SGD the classifier moves little. With ``form = plain`` the second sum is of
-    ``log(1-D)`` and nothing is added: unbounded in the classifier's logit.
+    ``h(D) = max(log(1-D) - log(1 - mean_U D), 0)``. D maximizes, C minimizes. ``D = sigmoid(d)``
+    separates labeled from unlabeled, ``C = sigmoid(f)`` predicts. 0.01 is added inside every
+    logarithm except that of the mean, which is a constant: unlabeled points with more than average
+    D have no gradient. These are sums, not means, so with SGD the classifier moves little. With
+    ``form = plain`` h is ``log(1-D)`` and nothing is added, which is unbounded in the classifier's
+    logit.
     """
 
     name, title = "pan", "PAN"
@@ -36,10 +39,11 @@ class PAN(Algorithm):
     )
     cost = 2.0
     differs = (
-        "In nothing but the score (the published code ranks by the raw second output): both follow the authors' "
-        "script, whose hinge has as many unlabeled points as there are positives. The plain form is recalled from the "
-        "paper, not verified; it was the definition here up to version 0.1.0. The classifier's gradient is multiplied "
-        "by 1e-4: SGD hardly moves it at small learning rates; the authors have Adam."
+        "Only in the score (the published code ranks by the raw second output): both follow "
+        "the authors' script, whose hinge has as many unlabeled points as there are positives. The "
+        "plain form is recalled from the paper, not verified; it was the definition here up to "
+        "version 0.1.0. The classifier's gradient is multiplied by 1e-4: SGD hardly moves it at "
+        "small learning rates; the authors have Adam."
     )
     authors_optimizer = Optimizer(
         "adam",
@@ -68,13 +72,16 @@ class PAN(Algorithm):
         )
 
     def by_form(self, hinge: Callable[[], Tensor], plain: Callable[[], Tensor]) -> Tensor:
-        """Return ``[runs, n]`` values of each run's form; both are computed only where both are wanted."""
+        """Return ``[runs, n]`` values of each run's form; a form that no run has is skipped."""
         if len(set(self.forms)) > 1:
             return torch.where(col(self.plain), plain(), hinge())
         return plain() if self.forms[0] == "plain" else hinge()
 
     def agreement(self, d_u: Tensor, c_u: Tensor) -> Tensor:
-        """Return ``balance sum_U [log(1-C) - log C] (2D - 1)``; without the 0.01 the bracket is ``-c``."""
+        """Return ``balance sum_U [log(1-C) - log C] (2D - 1)``.
+
+        Without the 0.01 the bracket is ``-c``.
+        """
         bracket = self.by_form(lambda: log_shifted(-c_u) - log_shifted(c_u), lambda: -c_u)
         return self.balance * (bracket * torch.tanh(d_u / 2)).sum(-1)
 

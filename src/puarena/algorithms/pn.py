@@ -1,4 +1,4 @@
-"""The two reference baselines of every table: what full supervision gives, and what ignoring the problem gives."""
+"""The two reference baselines of every table: full supervision, and unlabeled as negative."""
 
 from torch import Tensor
 
@@ -7,7 +7,10 @@ from puarena.algorithms._losses import logistic
 
 
 class PNOracle(Algorithm):
-    """Supervised learning with the true labels of U: ``prior mean_+ l+ + (1-prior) mean_- l-`` over P and U."""
+    """Supervised learning: ``prior mean_+ l+ + (1-prior) mean_- l-`` over P and U.
+
+    It receives the true labels of U.
+    """
 
     name, title = "pn-oracle", "PN (oracle)"
     paper = "supervised upper baseline: trained with true labels, not a PU method"
@@ -19,21 +22,18 @@ class PNOracle(Algorithm):
         positive = logistic(f_p, +1).sum(-1) + (label_u * logistic(f_u, +1)).sum(-1)
         negative = ((1 - label_u) * logistic(f_u, -1)).sum(-1)
         n_positive = f_p.shape[-1] + label_u.sum(-1)
-        return self.prior * positive / n_positive + (1 - self.prior) * negative / (1 - label_u).sum(
-            -1
-        ).clamp_min(1)
+        n_negative = (1 - label_u).sum(-1).clamp_min(1)
+        return self.prior * positive / n_positive + (1 - self.prior) * negative / n_negative
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the supervised risk of a step."""
         if batch.label_u is None:
-            raise RuntimeError(
-                "the engine hands true labels to the oracle baseline only, and did not"
-            )
+            raise RuntimeError("the engine gives true labels to supervised baselines only")
         return self.supervised_risk(*batch.split(self.f(batch.x)), batch.label_u)
 
 
 class PNNaive(Algorithm):
-    """Unlabeled taken as negative: the plain empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``."""
+    """Unlabeled taken as negative: the empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``."""
 
     name, title = "pn-naive", "PN (naive)"
     paper = "lower baseline: every unlabeled point counts as a negative"

@@ -1,6 +1,7 @@
 """PU-AUC: the area under the curve from positives and unlabeled points.
 
-Sakai, Niu, Sugiyama: Semi-supervised AUC optimization based on positive-unlabeled learning. Machine Learning 107, 2018.
+Sakai, Niu, Sugiyama: Semi-supervised AUC optimization based on positive-unlabeled learning. Machine
+Learning 107, 2018.
 """
 
 import torch
@@ -12,22 +13,24 @@ from puarena.algorithms.pusb import MarginalQuantile
 
 
 class PUAUC(MarginalQuantile):
-    """``[mean l(f_p - f_u) - q mean l(f_p - f_p')] / (1-q)`` over pairs of the batch, q the prior inside U.
+    """``[mean l(f_p - f_u) - q mean l(f_p - f_p')] / (1-q)`` over pairs of the batch.
 
-    With the sigmoid loss the second mean is 1/2 whatever f is: the step maximizes PAUC itself and needs no prior. With
-    the logistic loss it matters. Positive iff ``f >= t``, where a share ``prior`` of a marginal sample has ``f >= t``.
+    q is the prior inside U. With the sigmoid loss the second mean is always 1/2: the step maximizes
+    PAUC itself and does not depend on the prior. With the logistic loss it does. Positive iff
+    ``f >= t``, where a share ``prior`` of a marginal sample has ``f >= t``.
     """
 
     name, title = "pu-auc", "PU-AUC"
     paper = (
-        "Sakai, Niu, Sugiyama: Semi-supervised AUC optimization based on positive-unlabeled learning, "
-        "Machine Learning 107, 2018"
+        "Sakai, Niu, Sugiyama: Semi-supervised AUC optimization based on positive-unlabeled "
+        "learning, Machine Learning 107, 2018"
     )
     in_paper = False
     cost = 1.1
     differs = (
-        "No code of the authors was found. They fit kernel models with the squared loss to all pairs; here pairs come "
-        "from the batch. The threshold, for metrics that need one, is PUSB's."
+        "No code of the authors was found. They fit kernel models with the squared loss to all "
+        "pairs; here pairs come from the batch. The threshold, for metrics that need one, is "
+        "PUSB's."
     )
 
     surrogate_loss = Hyper(
@@ -47,7 +50,7 @@ class PUAUC(MarginalQuantile):
         self.state("q", torch.where(self.has_option("correction", "none"), 0.0, self.shifted_prior))
 
     def pair_losses(self, f_p: Tensor, other: Tensor) -> Tensor:
-        """Return ``l(f - f')`` of every positive with every member of ``other``, ``[runs, n_p, n]``."""
+        """Return ``l(f - f')`` of positives and members of ``other``, ``[runs, n_p, n]``."""
         difference = f_p.unsqueeze(2) - other.unsqueeze(1)
         kinds = set(self.surrogate_loss)
         if kinds == {"sigmoid"}:
@@ -59,7 +62,7 @@ class PUAUC(MarginalQuantile):
         )
 
     def among_positives(self, f_p: Tensor) -> Tensor:
-        """Return the mean loss over pairs of different positives: a constant for the sigmoid loss."""
+        """Return the mean loss over pairs of different positives; 1/2 for the sigmoid loss."""
         half = torch.full_like(self.q, 0.5)
         n = f_p.shape[-1]
         if n == 1 or set(self.surrogate_loss) == {"sigmoid"}:

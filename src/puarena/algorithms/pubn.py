@@ -25,16 +25,20 @@ def quantile(values: Tensor, level: Tensor) -> Tensor:
 
 
 class PUbN(AscentStep):
-    """``prior mean_P[l+ + 1(sigma > eta) (1-sigma)/sigma l-] + mean_U[1(sigma <= eta) (1-sigma) l-]``.
+    """``prior mean_P[l+ + 1(s > eta) (1-s)/s l-] + mean_U[1(s <= eta) (1-s) l-]``.
 
-    ``sigma``, the positive posterior, comes from a first network trained with nnPU-GA steps; ``eta`` is its quantile
-    over U at the level ``tau (1 - prior)``: a share ``tau`` of the expected negatives count as such. Of the first
-    network that state is kept which has the least ``mean_U' sigma^2 - 2 prior mean_P' sigma`` on validation data,
-    looked at after every epoch and at the end.
+    ``s`` (sigma), the positive posterior, comes from a first network trained with nnPU-GA steps;
+    ``eta`` is its quantile over U at the level ``tau (1 - prior)``, so that a share ``tau`` of the
+    expected negatives count as such. The first network is kept in the state with the least
+    ``mean_U' s^2 - 2 prior mean_P' s`` on validation data, which is evaluated after every epoch and
+    at the end.
     """
 
     name, title = "pubn", "PUbN"
-    paper = "Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data, ICML 2019"
+    paper = (
+        "Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data, "
+        "ICML 2019"
+    )
     setting = "two-sample"
     networks = ("g", "f")
     phases = (
@@ -42,9 +46,10 @@ class PUbN(AscentStep):
         Phase(),
     )
     differs = (
-        "The published code has one stage: sigma is the current output, eta the largest one in the batch, and the "
-        "correction of the positive term enters with a minus sign. (Up to version 0.1.0 the last state of the first "
-        "network was taken here, whose sigma can be so small on P that the second stage predicts all negative.)"
+        "The published code has one stage: sigma is the current output, eta the largest one in the "
+        "batch, and the correction of the positive term enters with a minus sign. (Up to version "
+        "0.1.0 the last state of the first network was taken here, whose sigma can be so small on "
+        "P that the second stage predicts all negative.)"
     )
     authors_optimizer = Optimizer(
         "adam", 1e-3, weight_decay=1e-4, amsgrad=True, source="the authors' code"

@@ -1,6 +1,7 @@
 """PUe: PU learning enhancement by causal inference, on the unbiased risk (uPUe).
 
-Wang, Chen, Guo, Wang: PUe: Biased positive-unlabeled learning enhancement by causal inference. NeurIPS 2023.
+Wang, Chen, Guo, Wang: PUe: Biased positive-unlabeled learning enhancement by causal inference.
+NeurIPS 2023.
 """
 
 import torch
@@ -12,9 +13,11 @@ from puarena.algorithms._losses import logistic
 
 
 class PUe(Algorithm):
-    """``prior sum_P w (l+ - l-) + mean_U l-``, ``w`` the inverse propensities ``1/sigmoid(e)`` normalized in the batch.
+    """``prior sum_P w (l+ - l-) + mean_U l-``.
 
-    First stage, network e: the mean of ``softplus(∓e)`` over P and U, plus ``alpha |sum sigmoid(e) - n_P|``.
+    ``w`` are the inverse propensities ``1/sigmoid(e)``, normalized in the batch. The first stage
+    trains the network e with the mean of ``softplus(∓e)`` over P and U, plus
+    ``alpha |sum sigmoid(e) - n_P|``.
     """
 
     name, title = "pue", "PUe"
@@ -29,7 +32,10 @@ class PUe(Algorithm):
     )
     cost = 1.2
     lr = 1e-3  # its risk falls without end, and with more it diverges on small tables
-    differs = "The published code keeps the propensity network in training mode, which matters with batch normalization only."
+    differs = (
+        "The published code keeps the propensity network in training mode, which matters with "
+        "batch normalization only."
+    )
 
     alpha = Hyper(
         0.1, "weight of the regularizer of the propensities (15 is reported as the authors' choice)"
@@ -38,7 +44,10 @@ class PUe(Algorithm):
     e: nn.Module
 
     def propensity(self, e_p: Tensor, e_u: Tensor) -> Tensor:
-        """Return the loss of the first stage; the propensities of a batch should sum to its number of positives."""
+        """Return the loss of the first stage.
+
+        The propensities of a batch should sum to its number of positives.
+        """
         likelihood = torch.cat([softplus(-e_p), softplus(e_u)], -1).mean(-1)
         total = e_p.sigmoid().sum(-1) + e_u.sigmoid().sum(-1)
         return likelihood + self.alpha * (total - e_p.shape[-1]).abs()

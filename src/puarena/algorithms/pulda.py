@@ -1,6 +1,7 @@
 """PULDA: positive-unlabeled learning with label distribution alignment.
 
-Jiang, Xu, Zhao, Yang, Wen, Cao, Huang: Positive-unlabeled learning with label distribution alignment. IEEE TPAMI 2023.
+Jiang, Xu, Zhao, Yang, Wen, Cao, Huang: Positive-unlabeled learning with label distribution
+alignment. IEEE TPAMI 2023.
 """
 
 from typing import ClassVar
@@ -11,22 +12,23 @@ from torch import Tensor
 from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
 from puarena.algorithms._losses import cross_entropy, mixup, pick
 from puarena.algorithms._optimizer import Declared, Optimizer
-from puarena.algorithms.dist_pu import DistPU, clamped
+from puarena.algorithms.dist_pu import DistPU, clamp_logits
 
 
 def soft_distance(a: Tensor, b: Tensor, beta: Tensor | float) -> Tensor:
-    """Return ``|a - b|`` with a round bottom: ``softplus(beta d)/beta + softplus(-beta d)/beta``, ``d = a - b``."""
+    """Return ``softplus(beta d)/beta + softplus(-beta d)/beta``, ``d = a - b``: a smooth |d|."""
     gap = (a - b).abs()
     return gap + 2 / beta * torch.log1p(torch.exp(-beta * gap))
 
 
 class PULDA(DistPU):
-    """``L_lab + L_two + nu mean_mix BCE(s~; lam y + (1-lam) y')``; the means that ``D`` compares run over steps.
+    """``L_lab + L_two + nu mean_mix BCE(s~; lam y + (1-lam) y')``.
 
-    ``L_lab = 2 prior (1 - mean_P s) + D_tau(mean_U s, prior)``, ``D`` a smooth absolute difference;
+    ``L_lab = 2 prior (1 - mean_P s) + D_tau(mean_U s, prior)``, ``D`` a smooth absolute difference
+    of means that run over steps;
     ``L_two = prior mean_P g+ + D_1(mean_U g-, prior mean_P g-)`` keeps scores off the boundary,
-    ``g+ = sigmoid(f) sigmoid(margin - f)``, ``g- = sigmoid(f + margin) sigmoid(-f)``. Mixed points as in Dist-PU,
-    ``lam ~ Beta(11, 11)``; warm-up, half of training, without them.
+    ``g+ = sigmoid(f) sigmoid(margin - f)``, ``g- = sigmoid(f + margin) sigmoid(-f)``. Mixed points
+    as in Dist-PU, ``lam ~ Beta(11, 11)``; warm-up, half of training, without them.
     """
 
     name, title = "pulda", "PULDA"
@@ -50,9 +52,9 @@ class PULDA(DistPU):
     phases = (Phase("warm-up", (Update("warm_up_loss"),), share=0.5), Phase())
     cost = 1.7
     differs = (
-        "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on batches of 16 "
-        "positives and 128 unlabeled points; their U contains the labeled positives; and they let the test set's "
-        "labels move the running means before every epoch."
+        "The authors train with Adam, 60 epochs of warm-up and 60 more at ten times the rate, on "
+        "batches of 16 positives and 128 unlabeled points; their U contains the labeled positives; "
+        "and they let the test set's labels move the running means before every epoch."
     )
 
     nu = Hyper(4.2, "weight of the cross entropy on mixed points")
@@ -81,13 +83,13 @@ class PULDA(DistPU):
         self.started.zero_()
 
     def running(self, name: str, now: Tensor, decay: Tensor) -> Tensor:
-        """Return a mean over this and earlier steps, through which only this step's part is learned, and store it."""
+        """Store and return a mean over this and earlier steps; only this step has a gradient."""
         mean = torch.lerp(now, getattr(self, name), decay)
         getattr(self, name).copy_(mean.detach())
         return mean
 
     def label_term(self, f_p: Tensor, f_u: Tensor) -> Tensor:
-        """Return ``L_lab``; divided by what this step weighs in the mean, so that gradients keep their size."""
+        """Return ``L_lab``; division by this step's weight in the mean keeps gradients' size."""
         s_p, s_u = f_p.sigmoid(), f_u.sigmoid()
         decay = self.started * self.decay_mean
         mean = self.running("mean_s", self.mean_u(s_u, s_p), decay)
@@ -112,8 +114,8 @@ class PULDA(DistPU):
 
     def aligned(self, f_p: Tensor, f_u: Tensor, f_mix: Tensor, target: Tensor) -> Tensor:
         """Return the loss of the main stage."""
-        mixing = self.nu * cross_entropy(clamped(f_mix), target).mean(-1)
-        return self.warm_up(clamped(f_p), clamped(f_u)) + mixing
+        mixing = self.nu * cross_entropy(clamp_logits(f_mix), target).mean(-1)
+        return self.warm_up(clamp_logits(f_p), clamp_logits(f_u)) + mixing
 
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:
         """No weight changes."""

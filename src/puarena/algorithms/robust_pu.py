@@ -16,18 +16,20 @@ from puarena.algorithms.nnpu_ga import AscentStep
 
 
 class RobustPU(AscentStep):
-    """The mean over both batches of ``w l+`` on P and ``w l-`` on U, after a warm-up with nnPU-GA steps.
+    """The mean over both batches of ``w l+`` on P and ``w l-`` on U.
 
-    ``w = exp(-softplus(∓f/T) / thr^2)``, easy points first, is set at the start of every episode of 5 epochs;
-    ``thr`` grows from ``alpha`` to ``thr_max`` in ``grow`` episodes.
+    It follows a warm-up with nnPU-GA steps. ``w = exp(-softplus(∓f/T) / thr^2)``, easy points
+    first, is set at the start of every episode of 5 epochs; ``thr`` grows from ``alpha`` to
+    ``thr_max`` in ``grow`` episodes.
     """
 
     name, title = "robust-pu", "Robust-PU"
     paper = "Zhu et al.: Robust PU learning via noise negative sample self-correction, KDD 2023"
     phases = (Phase("warm-up", (Update("warm_up_loss"),), extra=True, selectable=False), Phase())
     differs = (
-        "The published code weights unlabeled points by their hardness as positives, from the raw second output, "
-        "warms up with the clamped nnPU loss for 10 epochs, and has default and searched values exchanged."
+        "The published code weights unlabeled points by their hardness as positives, from the raw "
+        "second output, warms up with the clamped nnPU loss for 10 epochs, and has default and "
+        "searched values exchanged."
     )
     authors_optimizer: ClassVar[Declared] = {
         "warm-up": Optimizer("adam", 1e-3, source="the authors' code"),
@@ -53,7 +55,7 @@ class RobustPU(AscentStep):
         self.state("w_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
 
     def warm_up_loss(self, batch: Batch) -> Tensor:
-        """Take a step of nnPU-GA."""
+        """Return a step of nnPU-GA."""
         return self.ascent(*batch.split(self.f(batch.x)))
 
     @staticmethod
@@ -74,9 +76,8 @@ class RobustPU(AscentStep):
         self, f_p: Tensor, f_u: Tensor, thr_p: Tensor, thr_n: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the weights of P, as positives, and of U, as negatives."""
-        return self.easiness(f_p, +1, self.temper_p, thr_p), self.easiness(
-            f_u, -1, self.temper_n, thr_n
-        )
+        w_p = self.easiness(f_p, +1, self.temper_p, thr_p)
+        return w_p, self.easiness(f_u, -1, self.temper_n, thr_n)
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
         """At the start of an episode: set the weights."""

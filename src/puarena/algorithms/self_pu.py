@@ -1,6 +1,7 @@
-"""Self-PU: self-boosted and calibrated positive-unlabeled training, here without the self-calibration.
+"""Self-PU: self-boosted positive-unlabeled training, here without the self-calibration.
 
-Chen, Chen, Chen, Yuan, Gong, Chen, Wang: Self-PU: Self boosted and calibrated positive-unlabeled training. ICML 2020.
+Chen, Chen, Chen, Yuan, Gong, Chen, Wang: Self-PU: Self boosted and calibrated positive-unlabeled
+training. ICML 2020.
 """
 
 from dataclasses import replace
@@ -14,12 +15,13 @@ from puarena.algorithms._base import Algorithm, Batch, Hyper, Passes, Phase, Upd
 from puarena.algorithms._losses import ascent_step, col, cross_entropy, ema_, frozen_copy, move_
 from puarena.algorithms._optimizer import Declared, Optimizer
 
-EPOCHS = 200  # the authors' epochs: what they schedule by epochs happens here after the same share of all steps
-MARKS = (10, 20, 30, 40)  # after these each student selects clean points
-TAUGHT = 50  # from here on students agree with each other and with their teachers
-TOP = {"f": 0.4, "g": 0.6}  # how eagerly the two students select
-AVERAGES = 2 * EPOCHS  # a teacher moves twice an epoch
-LONGEST = 0.999  # of what a teacher keeps of itself
+# What the authors schedule by their epochs happens here after the same share of all steps.
+EPOCHS = 200
+MARKS = (10, 20, 30, 40)  # epochs after which each student selects clean points
+TAUGHT = 50  # the epoch from which students agree with each other and with their teachers
+TOP = {"f": 0.4, "g": 0.6}  # the share of U that the two students select at the end
+AVERAGES = 2 * EPOCHS  # a teacher moves twice per epoch
+MAX_DECAY = 0.999  # of a teacher
 ADAM = Optimizer(
     "adam",
     5e-4,
@@ -30,12 +32,13 @@ ADAM = Optimizer(
 
 
 class SelfPU(Algorithm):
-    """``noisy + mean over clean U of H(s)``, then also ``[A < mutual noisy] A + weight mean (s - s_teacher)^2``.
+    """``noisy + mean H(s) over clean U``, later ``+ [A < mutual noisy] A + weight mean (s - t)^2``.
 
-    ``noisy`` is nnPU's step with the sigmoid loss on P and the members of U that are not clean. Two students; at 5, 10,
-    15 and 20% of training each takes its highest and lowest scoring members of U as clean. From 25% on:
-    ``A = mean (s - s_other)^2`` over P and the rest of U, and teachers, the running means of the students, which
-    predict; before that the students do, by their mean logit.
+    ``noisy`` is nnPU's step with the sigmoid loss on P and the members of U that are not clean.
+    There are two students; at 5, 10, 15 and 20% of training each takes its highest and lowest
+    scoring members of U as clean. From 25% on, ``A = mean (s - s_other)^2`` over P and the rest of
+    U, and t are the scores of teachers, the running means of the students. The teachers' mean logit
+    predicts; before 25% that of the students does.
     """
 
     name, title = "self-pu", "Self-PU"
@@ -54,9 +57,10 @@ class SelfPU(Algorithm):
     }
     cost = 2.6
     differs = (
-        "Without self-calibration, whose meta batches are the test inputs. The authors' consistency term takes a "
-        "softmax of one logit and is zero; here it is repaired. They make separate passes over clean and noisy points, "
-        "train with Adam for 200 epochs and report the best of four networks on the test set."
+        "Without self-calibration, whose meta batches are the test inputs. The authors' "
+        "consistency term takes a softmax of one logit and is zero; here it is repaired. They make "
+        "separate passes over clean and noisy points, train with Adam for 200 epochs and report "
+        "the best of four networks on the test set."
     )
 
     beta = Hyper(0.0, "tolerance: how far below zero the negative part may fall")
@@ -84,10 +88,10 @@ class SelfPU(Algorithm):
         """Turn the named option into flags."""
         self.state("hard", self.has_option("clean_label", "hard"))
 
-    # -- the parts of a student's loss, from logits f or scores s = sigmoid(f) ---------------------------------------
+    # -- the parts of a student's loss, from logits f or scores s = sigmoid(f) ---------------------
 
     def noisy(self, s_p: Tensor, s_u: Tensor, rest: Tensor) -> Tensor:
-        """Return the step of nnPU with the sigmoid loss, on P and the members of U with ``rest`` 1."""
+        """Return the step of nnPU with the sigmoid loss, on P and where ``rest`` is 1 on U."""
         on_p = s_p.mean(-1)
         on_rest = (rest * s_u).sum(-1) / rest.sum(-1).clamp_min(1)
         negative = torch.lerp(on_rest, on_p, self.w) - self.prior * on_p
@@ -103,12 +107,12 @@ class SelfPU(Algorithm):
     def distance(
         s_p: Tensor, s_u: Tensor, other_p: Tensor, other_u: Tensor, rest: Tensor
     ) -> Tensor:
-        """Return the mean squared difference to the other student, on P and the members of U with ``rest`` 1."""
+        """Return the mean squared difference to the other student, on P and the rest of U."""
         on_p, on_u = (s_p - other_p.detach()).square(), (s_u - other_u.detach()).square()
         return (on_p.sum(-1) + (rest * on_u).sum(-1)) / (s_p.shape[-1] + rest.sum(-1))
 
     def agreement(self, noisy: Tensor, distance: Tensor) -> Tensor:
-        """Return the distance to the other student where it is small beside the noisy loss, else 0."""
+        """Return the distance to the other student if it is small compared to the noisy loss."""
         return torch.where(distance < self.mutual * noisy, distance, 0.0)
 
     def consistency(self, s: Tensor, s_teacher: Tensor) -> Tensor:
@@ -124,7 +128,7 @@ class SelfPU(Algorithm):
     def taught(
         self, f: Tensor, other: Tensor, teacher: Tensor, n_p: int, selected: Tensor, weight: Tensor
     ) -> Tensor:
-        """Return a student's whole loss from logits on P and U: its own, the other student's, its teacher's."""
+        """Return a student's loss from its own, the other student's and its teacher's logits."""
         s, s_other, rest = f.sigmoid(), other.detach().sigmoid(), 1 - selected.abs()
         s_p, s_u = s[..., :n_p], s[..., n_p:]
         noisy = self.noisy(s_p, s_u, rest)
@@ -134,10 +138,10 @@ class SelfPU(Algorithm):
         learned = noisy + self.clean(f[..., n_p:], s_u, selected)
         return learned + agreed + weight * self.consistency(s, teacher.sigmoid())
 
-    # -- steps: both students at once, [2, runs, batch] --------------------------------------------------------------
+    # -- steps: both students at once, [2, runs, batch] --------------------------------------------
 
     def students(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the logits of both students, and what each has selected of the batch's unlabeled points."""
+        """Return both students' logits, and what each has selected of the unlabeled points."""
         selected = torch.stack(
             [self.selected_f.gather(1, batch.i_u), self.selected_g.gather(1, batch.i_u)]
         )
@@ -168,7 +172,7 @@ class SelfPU(Algorithm):
         f = (self.teacher_f(x) + self.teacher_g(x)) / 2
         return f, f
 
-    # -- schedules ---------------------------------------------------------------------------------------------------
+    # -- schedules ---------------------------------------------------------------------------------
 
     @staticmethod
     def consistency_weight(epoch: float) -> float:
@@ -177,8 +181,11 @@ class SelfPU(Algorithm):
 
     @staticmethod
     def stay(k: int) -> float:
-        """Return how much of itself a teacher keeps at its k-th average, from 0: up to 998 it is the plain mean."""
-        return min(1 - 1 / (k + 1), LONGEST)
+        """Return how much of itself a teacher keeps at its k-th average, from 0.
+
+        Up to k = 998 the teacher is the plain mean.
+        """
+        return min(1 - 1 / (k + 1), MAX_DECAY)
 
     def schedule(self, phase: Phase, step: int, steps: int, epoch: int) -> dict[str, float]:
         """Give the weight of the consistency, and how far the teachers move after the step."""
@@ -190,7 +197,7 @@ class SelfPU(Algorithm):
         weight = self.consistency_weight(EPOCHS * (total - steps + step) // total)
         return {"weight": weight, "move": 0.0 if late else 1 - self.stay(k - 1)}
 
-    # -- selection ---------------------------------------------------------------------------------------------------
+    # -- selection ---------------------------------------------------------------------------------
 
     @staticmethod
     def size(n_u: int, share: float, top: float) -> int:

@@ -1,6 +1,7 @@
 """TEDn: best bin estimation and CVIR in turn.
 
-Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern approach. NeurIPS 2021.
+Garg, Wu, Smola, Balakrishnan, Lipton: Mixture proportion estimation and PU learning: a modern
+approach. NeurIPS 2021.
 """
 
 from math import log, sqrt
@@ -18,7 +19,7 @@ DELTA, GAMMA = 0.1, 0.01  # failure probability and slack of the confidence boun
 
 
 class BestBin(NamedTuple):
-    """An estimated share of positives among unlabeled points, and the cut it comes from; ``[runs]`` each."""
+    """An estimated share of positives among unlabeled points, and its cut; ``[runs]`` each."""
 
     share: Tensor
     threshold: Tensor
@@ -28,9 +29,10 @@ class BestBin(NamedTuple):
 
 
 def best_bin(z_p: Tensor, z_u: Tensor, delta: float = DELTA, gamma: float = GAMMA) -> BestBin:
-    """Return ``min(1, q_u(t) / q_p(t))`` at the score t of an unlabeled point that has the lowest confidence bound.
+    """Return ``min(1, q_u(t) / q_p(t))`` at the unlabeled score t with the lowest bound.
 
-    ``q(t)`` is the share of scores at or above t. Of equal bounds the largest t counts; no candidate: share 0.
+    ``q(t)`` is the share of scores at or above t. Of equal confidence bounds the largest t counts.
+    Without a candidate the share is 0.
     """
     n_p, n_u = z_p.shape[-1], z_u.shape[-1]
     cuts = z_u.sort(-1, descending=True).values.contiguous()
@@ -49,10 +51,11 @@ def best_bin(z_p: Tensor, z_u: Tensor, delta: float = DELTA, gamma: float = GAMM
 
 
 class TEDn(CVIR):
-    """``1/2 mean_P l+ + 1/2 mean of l- over the kept members of U``, as CVIR, with an estimated share to drop.
+    """``1/2 mean_P l+ + 1/2 mean of l- over the kept members of U``, as CVIR.
 
-    Every epoch begins with the best bin estimate of the share of positives in U, from held-out positives and unlabeled
-    points, and drops that share of U. Warm-up: ``1/2 mean_P l+ + 1/2 mean_U l-``.
+    Every epoch begins with the best bin estimate of the share of positives in U, from held-out
+    positives and unlabeled points, and drops that share of U. The warm-up is
+    ``1/2 mean_P l+ + 1/2 mean_U l-``.
     """
 
     name, title = "tedn", "TEDn"
@@ -63,16 +66,16 @@ class TEDn(CVIR):
     )
     cost = 1.2
     differs = (
-        "The authors' code counts unlabeled scores strictly above the cut, asks for two points in both counts, lets "
-        "the estimate exceed 1, ranks U in a randomly augmented view, and warms up for 100 of 2,100 epochs. Here the "
-        "estimate uses the validation sets without labels, which also choose the model."
+        "The authors' code counts unlabeled scores strictly above the cut, asks for two points in "
+        "both counts, lets the estimate exceed 1, ranks U in a randomly augmented view, and warms "
+        "up for 100 of 2,100 epochs. Here the estimate uses the validation sets without labels, "
+        "which also choose the model."
     )
 
-    unlabeled_prior = None  # nothing to tell: it is estimated
+    unlabeled_prior = None  # it is estimated
 
-    share: (
-        Tensor  # [runs], float64: estimated share of positives in U; NaN before the first estimate
-    )
+    # [runs], float64: the estimated share of positives in U; NaN before the first estimate.
+    share: Tensor
 
     def prepare(self) -> None:
         """Create the estimate and the flags of kept points."""
@@ -81,7 +84,7 @@ class TEDn(CVIR):
         self.state("keep", self.prior.new_ones(runs, n_u))
 
     def estimate(self, passes: Passes) -> Tensor:
-        """Return the share of positives in U as the present network sees it."""
+        """Return the share of positives in U estimated with the current network."""
         return best_bin(passes.val_p(self.f), passes.val_u(self.f)).share
 
     def on_epoch(self, phase: Phase, epoch: int, passes: Passes) -> None:
@@ -91,11 +94,11 @@ class TEDn(CVIR):
             self.keep.copy_(self.kept(passes.u(self.f), count(self.share, self.setup.n_u)))
 
     def records(self) -> dict[str, Tensor]:
-        """Store the estimate beside the true share, which a run that is told an estimated prior does not know."""
+        """Return the estimate and the true share, for comparison."""
         return {"estimated_share": self.share, "true_share": self.setup.shifted_prior}
 
     def warm_up(self, f_p: Tensor, f_u: Tensor) -> Tensor:
-        """Return the risk of telling positives from unlabeled points."""
+        """Return the risk of separating positives from unlabeled points."""
         return (logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)) / 2
 
     def warm_up_loss(self, batch: Batch) -> Tensor:
@@ -103,7 +106,7 @@ class TEDn(CVIR):
         return self.warm_up(*batch.split(self.f(batch.x)))
 
     def risk(self, f_p: Tensor, f_u: Tensor, keep: Tensor) -> Tensor:
-        """Return the risk of positives and kept unlabeled points; where none is kept, of positives alone."""
+        """Return the risk of positives and kept unlabeled points; of positives if none is kept."""
         negative = (keep * logistic(f_u, -1)).sum(-1) / keep.sum(-1).clamp_min(1)
         return (logistic(f_p, +1).mean(-1) + negative) / 2
 

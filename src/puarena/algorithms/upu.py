@@ -1,6 +1,7 @@
 """uPU: unbiased PU learning.
 
-du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data. ICML 2015.
+du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data. ICML
+2015.
 """
 
 from torch import Tensor
@@ -11,10 +12,16 @@ from puarena.algorithms._optimizer import Optimizer
 
 
 class UPU(Algorithm):
-    """``prior mean_P[l+ - l-] + mean_U l-``, which is ``-prior mean_P f + mean_U softplus(f)``: unbounded below."""
+    """``prior mean_P[l+ - l-] + mean_U l-``, which is unbounded below.
+
+    It equals ``-prior mean_P f + mean_U softplus(f)``.
+    """
 
     name, title = "upu", "uPU"
-    paper = "du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled data, ICML 2015"
+    paper = (
+        "du Plessis, Niu, Sugiyama: Convex formulation for learning from positive and unlabeled "
+        "data, ICML 2015"
+    )
     setting, calibrates = "two-sample", True
     differs = "The plain form is the published code's; its calibrated form is the batch union."
     authors_optimizer = Optimizer(

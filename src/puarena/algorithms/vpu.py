@@ -1,6 +1,7 @@
 """VPU: variational PU learning.
 
-Chen, Liu, Wang, Zhao, Wu: A variational approach for learning from positive and unlabeled data. NeurIPS 2020.
+Chen, Liu, Wang, Zhao, Wu: A variational approach for learning from positive and unlabeled data.
+NeurIPS 2020.
 """
 
 from math import log
@@ -21,10 +22,11 @@ def log_mean(log_values: Tensor) -> Tensor:
 
 
 class VPU(Algorithm):
-    """``log mean_U Phi - mean_P log Phi + weight mean[(log t - log Phi(mix))^2]``, ``Phi = sigmoid(f)``.
+    """``log mean_U Phi - mean_P log Phi + weight mean[(log t - log Phi(mix))^2]``.
 
-    ``mix = lam u + (1-lam) p`` with ``lam ~ Beta(0.3, 0.3)``, ``t = lam Phi(u) + 1 - lam``.
-    Positive iff ``Phi`` is at least half its maximum over the training data, since the loss fixes it up to a factor.
+    ``Phi = sigmoid(f)``, ``mix = lam u + (1-lam) p`` with ``lam ~ Beta(0.3, 0.3)``,
+    ``t = lam Phi(u) + 1 - lam``. Positive iff ``Phi`` is at least half its maximum over the
+    training data, because the loss determines it only up to a factor.
     """
 
     name, title = "vpu", "VPU"
@@ -34,8 +36,8 @@ class VPU(Algorithm):
     setting, needs_prior, calibrates = "two-sample", False, True
     cost = 1.6
     differs = (
-        "The published code compares log t with the raw second output instead of log Phi, gives t no gradient, "
-        "and predicts by f >= 0 without normalization."
+        "The published code compares log t with the raw second output instead of log Phi, gives t "
+        "no gradient, and predicts by f >= 0 without normalization."
     )
     authors_optimizer = Optimizer(
         "adam",

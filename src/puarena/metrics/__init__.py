@@ -1,4 +1,7 @@
-"""Metrics and criteria over the last axis; the leading axes are runs. Nothing here knows the rest of the house."""
+"""Metrics and criteria over the last axis; the leading axes are runs.
+
+Nothing here knows the rest of the house.
+"""
 
 from puarena.metrics.criteria import (
     CRITERIA,

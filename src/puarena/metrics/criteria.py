@@ -1,7 +1,7 @@
 """How a model is chosen: criteria over ``[runs, n]`` validation outputs, ``-> [runs]`` in float64.
 
-PA and PAUC see positive and unlabeled validation points only. The oracles are handed what nobody has: OA true labels,
-PA-IPW true propensities.
+PA and PAUC see positive and unlabeled validation points only. The oracles are handed what nobody
+has: OA true labels, PA-IPW true propensities.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many of P' and of U' are predicted positive, and of how many; the prior; is P' part of the marginal sample?
+    """How many of P' and of U' are predicted positive, and of how many; the prior; is P' part of
+    the marginal sample?
 
     Tensors or numpy arrays of any one shape; sizes may be plain numbers.
     """
@@ -52,9 +53,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Validation:
-    """Outputs on the validation sets P' and U'; ``decision`` is positive at or above zero, ``score`` ranks.
+    """Outputs on the validation sets P' and U'; ``decision`` is positive at or above zero,
+    ``score`` ranks.
 
-    ``prior`` and ``one_sample`` are ``[runs]``. ``label_u`` are the true labels of U', for oracles only.
+    ``prior`` and ``one_sample`` are ``[runs]``. ``label_u`` are the true labels of U', for oracles
+    only.
     """
 
     decision_p: Tensor
@@ -82,14 +85,18 @@ class Validation:
 
 
 def proxy_accuracy(c: Counts) -> Any:
-    """PA: ``2 prior TPR'`` + fraction of a marginal sample predicted negative; accuracy + prior in expectation."""
+    """PA: ``2 prior TPR'`` + fraction of a marginal sample predicted negative; accuracy + prior in
+    expectation.
+    """
     negative_u = (c.size_u - c.positive_u) / c.size_u
     negative_all = c.rate * (1 - c.tpr) + (1 - c.rate) * negative_u
     return 2 * c.prior * c.tpr + c.by_setting(negative_all, negative_u)
 
 
 def proxy_accuracy_released(c: Counts) -> Any:
-    """PA as the published code computes it: in OS it counts P' predicted *positive* in the second term."""
+    """PA as the published code computes it: in OS it counts P' predicted *positive* in the second
+    term.
+    """
     return proxy_accuracy(c) + c.by_setting(c.rate * (2 * c.tpr - 1), 0.0 * c.tpr)
 
 
@@ -112,7 +119,9 @@ def oracle_accuracy(v: Validation) -> Tensor:
 
 
 def proxy_accuracy_weighted(v: Validation) -> Tensor:
-    """PA with ``TPR'`` weighted by inverse true propensities (Hajek), so that it holds where labels are biased."""
+    """PA with ``TPR'`` weighted by inverse true propensities (Hajek), so that it holds where labels
+    are biased.
+    """
     assert v.propensity_p is not None
     c, weight = v.counts, 1 / v.propensity_p.double()
     tpr = (weight * (v.decision_p >= 0)).sum(-1) / weight.sum(-1)
@@ -205,7 +214,9 @@ def criterion(name: str) -> Criterion:
 
 
 def default_criteria(profile: str = "", biased: bool = False) -> list[str]:
-    """The criteria shown unless others are asked for, under a profile that may replace some; are labels ``biased``?"""
+    """The criteria shown unless others are asked for, under a profile that may replace some; are
+    labels ``biased``?
+    """
     instead = {c.replaces: c.name for c in CRITERIA.values() if c.profile == profile and c.replaces}
     return [
         instead.get(c.name, c.name)
@@ -220,7 +231,9 @@ def cautions(criteria: Iterable[str]) -> list[str]:
 
 
 def evaluate(v: Validation) -> dict[str, Tensor]:
-    """Return the counts and every criterion that can be computed, by column; NaN where an output is not finite."""
+    """Return the counts and every criterion that can be computed, by column; NaN where an output is
+    not finite.
+    """
     import torch
 
     finite = torch.isfinite(v.decision_p).all(-1) & torch.isfinite(v.decision_u).all(-1)

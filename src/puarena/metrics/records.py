@@ -1,7 +1,8 @@
-"""What a criterion and a test metric are: one record each, the only source of their names, words, columns and ranges.
+"""What a criterion and a test metric are: one record each, the only source of their names, words,
+columns and ranges.
 
-Store columns, selection, tables, page, figures, searches, scorers and the command line all follow from the records.
-Nothing here imports torch: a report is made without it.
+Store columns, selection, tables, page, figures, searches, scorers and the command line all follow
+from the records. Nothing here imports torch: a report is made without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from puarena.errors import UserError, unknown_name
 
 @dataclass(frozen=True)
 class Record:
-    """A named number: its words, the function that computes it, which direction is better, and its range."""
+    """A named number: its words, the function that computes it, which direction is better, and its
+    range.
+    """
 
     name: str
     title: str
@@ -53,7 +56,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Metric(Record):
-    """A test metric. ``needs``: the ``decision`` (positive at or above zero) or the ``score`` (which ranks)."""
+    """A test metric. ``needs``: the ``decision`` (positive at or above zero) or the ``score``
+    (which ranks).
+    """
 
     chance: Callable[[float], float] | None = (
         None  # what the best constant answer gets, of the class prior
@@ -71,10 +76,10 @@ class Metric(Record):
 class Criterion(Record):
     """A way to choose among checkpoints.
 
-    ``needs``: ``counts`` of points predicted positive, ``scores``, ``labels``, or true ``propensities``. An ``oracle``
-    is handed what nobody has in practice. A criterion of a ``profile`` stands there in the place of the one it
-    ``replaces``. ``under_bias``: shown where labels are not given at random, though not by default; ``caution``: what
-    to say of it there.
+    ``needs``: ``counts`` of points predicted positive, ``scores``, ``labels``, or true
+    ``propensities``. An ``oracle`` is handed what nobody has in practice. A criterion of a
+    ``profile`` stands there in the place of the one it ``replaces``. ``under_bias``: shown where
+    labels are not given at random, though not by default; ``caution``: what to say of it there.
     """
 
     long: str = ""  # the title, written out

@@ -1,7 +1,9 @@
-"""Test metrics over the last axis: ``[…, n]`` decisions or scores and labels to ``[…]`` values in float64.
+"""Test metrics over the last axis: ``[…, n]`` decisions or scores and labels to ``[…]`` values in
+float64.
 
-Positive means ``decision >= 0``. Precision, recall and F1 are 0 where their denominator is; AUC counts ties one half
-and is NaN where one class is missing. A row with a score that is not finite is NaN.
+Positive means ``decision >= 0``. Precision, recall and F1 are 0 where their denominator is; AUC
+counts ties one half and is NaN where one class is missing. A row with a score that is not finite is
+NaN.
 """
 
 from __future__ import annotations
