@@ -272,8 +272,7 @@ KINDS = {
     "spec.json": Kind(results, "out/spec.json", commands("status", "doctor")),
     "claim": Kind(results, "out/claims/b.1", claim),
     "beacon": Kind(results, "out/.running-h-1.json", commands("status")),
-    "model": Kind(model, "model/model.json", predictions),
-    "weights": Kind(model, "model/weights.safetensors", predictions, sealed=True),
+    "model": Kind(model, "model", predictions),
     "zip": Kind(zipped, "images.zip", pictures("images.zip")),
     "tgz": Kind(tarred, "images.tgz", pictures("images.tgz")),
     "published": Kind(

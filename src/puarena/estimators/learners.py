@@ -378,28 +378,25 @@ def choose_learner(
     best.why = "the only one"
     if len(tried) > 1:
         best.why = ""
-        tried.append(_blend(tried, table))
-        log(_describe(tried[-1], criterion))
-        best = _choose_among(tried, table, criterion)
+        began = time.perf_counter()
+        mean = np.mean([each.score for each in tried], axis=0)
+        parts = [each.ensemble.parts[0] for each in tried]
+        blend = _judge(BLEND, parts, mean, table, began)
+        log(_describe(blend, criterion))
+        best = _compare_with_blend(tried, blend, table, criterion)
+        tried.append(blend)
     best.chosen = True
     lines = [each.report() for each in tried]
     lines += [{"learner": name, "chosen": False, "why": why} for name, why in refused.items()]
     return best, lines
 
 
-def _blend(tried: Sequence[TriedLearner], table: PUTable) -> TriedLearner:
-    """Return the mean of all learners as one more that was tried."""
-    began = time.perf_counter()
-    score = np.mean([each.score for each in tried], axis=0)
-    parts = [each.ensemble.parts[0] for each in tried]
-    return _judge(BLEND, parts, score, table, began)
-
-
-def _choose_among(tried: Sequence[TriedLearner], table: PUTable, criterion: str) -> TriedLearner:
-    """Return the best learner if it clearly beats their mean, which is the last; else the mean."""
-    *alone, blend = tried
+def _compare_with_blend(
+    tried: Sequence[TriedLearner], blend: TriedLearner, table: PUTable, criterion: str
+) -> TriedLearner:
+    """Return the best learner if it clearly beats the mean of all; otherwise the mean."""
     sign = PU_CRITERIA[criterion].sign
-    best = max(alone, key=lambda each: sign * each.criteria[criterion])
+    best = max(tried, key=lambda each: sign * each.criteria[criterion])
     assert blend.ensemble.posterior is not None
     recall = float((blend.ensemble.posterior(blend.score[table.labels.positive]) >= 0).mean())
     error = 2 * table.prior * np.sqrt(max(recall * (1 - recall), 0.01) / table.target.sum())

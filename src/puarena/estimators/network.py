@@ -96,7 +96,26 @@ class FittedNetwork:
         """Return the algorithm with its trained parameters, built once."""
         if self._module is not None:
             return self._module
-        module = self._make_algorithm()
+        assert self.network is not None
+        entry, network, sizes = catalog.get(self.algorithm), self.network, self.sizes
+        rate = sizes["n_p"] / (sizes["n_p"] + sizes["n_u"])
+        constants = torch.tensor([[self.prior], [self.shifted_prior], [rate]], dtype=torch.float64)
+        setup = Setup(
+            prior=constants[0],
+            shifted_prior=constants[1],
+            rate=constants[2],
+            one_sample=torch.tensor([labeling.get_setting(self.setting).one_sample]),
+            calibration=(paper.CALIBRATION if entry.calibrated else "none",),
+            n_p=sizes["n_p"],
+            n_u=sizes["n_u"],
+            batch_p=sizes["batch_p"],
+            batch_u=sizes["batch_u"],
+            steps=sizes["steps"],
+            hyper={name: [value] for name, value in self.hyper.items()},
+        )
+        module = entry.cls(setup)
+        seeds, shape = torch.zeros(1, dtype=torch.int64), (len(self.center),)
+        module.attach(lambda name: networks.build(network, seeds, shape, name, torch.float64))
         own = dict(module.named_parameters())
         shapes = {name: tuple(parameter.shape) for name, parameter in own.items()}
         if shapes != {name: weight.shape for name, weight in self.weights.items()}:
@@ -109,33 +128,6 @@ class FittedNetwork:
         module.eval()
         self._module = module
         return module
-
-    def _make_algorithm(self) -> algorithms.Algorithm:
-        """Return the algorithm with initial parameters, for a single run in double precision."""
-
-        def per_run(value: float) -> torch.Tensor:
-            return torch.tensor([value], dtype=torch.float64)
-
-        entry = catalog.get(self.algorithm)
-        rate = self.sizes["n_p"] / (self.sizes["n_p"] + self.sizes["n_u"])
-        setup = Setup(
-            prior=per_run(self.prior),
-            shifted_prior=per_run(self.shifted_prior),
-            rate=per_run(rate),
-            one_sample=torch.tensor([labeling.get_setting(self.setting).one_sample]),
-            calibration=(paper.CALIBRATION if entry.calibrated else "none",),
-            n_p=self.sizes["n_p"],
-            n_u=self.sizes["n_u"],
-            batch_p=self.sizes["batch_p"],
-            batch_u=self.sizes["batch_u"],
-            steps=self.sizes["steps"],
-            hyper={name: [value] for name, value in self.hyper.items()},
-        )
-        algorithm = entry.cls(setup)
-        assert self.network is not None
-        network, seeds, shape = self.network, torch.zeros(1, dtype=torch.int64), (len(self.center),)
-        algorithm.attach(lambda name: networks.build(network, seeds, shape, name, torch.float64))
-        return algorithm
 
 
 @dataclass(frozen=True)
@@ -329,7 +321,11 @@ class NetworkLearner(Learner):
 
     def cross_fit(self, table: PUTable, fold: Index) -> tuple[npt.NDArray[np.float64], list[Any]]:
         """Train all folds at once."""
-        self.runs_ = self.settings._train_folds(table, fold)
+        net = self.settings
+        form = net._choose_form(net.algorithm)
+        splits = net._split_folds(table, fold)
+        self.runs_ = net._train(table, [net._make_run(form, each, table.prior) for each in splits])
+        net._check_converged(self.runs_)
         models = [run.network for run in self.runs_]
         score = np.zeros(len(fold))
         for k, model in enumerate(models):
@@ -675,14 +671,6 @@ class PUNetClassifier(TableClassifier):
             trimmed = [rows[:size] for rows, size in zip(parts, sizes, strict=True)]
             splits.append(TrainingSplit(x, center, scale, *trimmed))
         return splits
-
-    def _train_folds(self, table: PUTable, fold: Index) -> list[TrainedRun]:
-        """Train a network per fold, each with another fold held out."""
-        name = self._choose_form(self.algorithm)
-        splits = self._split_folds(table, fold)
-        trained = self._train(table, [self._make_run(name, each, table.prior) for each in splits])
-        self._check_converged(trained)
-        return trained
 
     def _train(
         self, table: PUTable, runs: Sequence[NetworkRun], batch_size: int | None = None

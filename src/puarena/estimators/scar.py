@@ -133,13 +133,8 @@ def scar_test(
     >>> scar_test(X, truth & (X[:, 0] > 5)).rejected
     True
     """
-    x, names = _read_features(X)
-    s = column_or_1d(labeled).astype(bool)
-    check_consistent_length(x, s)
     rng = np.random.default_rng(random_state)
-    if len(x) > MAX_ROWS:
-        some = rng.choice(len(x), MAX_ROWS, replace=False)
-        x, s = x[some], s[some]
+    x, s, names = _read_rows(X, labeled, rng)
     if not 2 <= s.sum() < len(s):
         raise UserError(
             f"{s.sum()} of {len(s)} rows are labeled; at least 2, and unlabeled rows, are needed",
@@ -156,40 +151,42 @@ def scar_test(
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, s)
     unlabeled = np.flatnonzero(~s)
     order = unlabeled[np.argsort(-model.decision_function(x[unlabeled]), kind="stable")]
-    p_values, differing, divergences, counts = [], [], [], []
+    p_values, features, hidden, statistic = [], set(range(x.shape[1])), 0, np.zeros(0)
     for factor in FREQUENCY_FACTORS:
         share = min(factor * label_frequency, 1.0)
-        hidden = order[: max(MIN_HIDDEN, int(len(s) * (s.mean() / share - s.mean())))]
-        among = x[np.concatenate([np.flatnonzero(s), hidden])]
+        count = max(MIN_HIDDEN, int(len(s) * (s.mean() / share - s.mean())))
+        among = x[np.concatenate([np.flatnonzero(s), order[:count]])]
         (parts,) = compute_divergence(among, np.arange(len(among))[None] < s.sum())
         null = compute_divergence(among, rng.random((n_draws, len(among))) < share)
         p_values.append(float((null.sum(1) > parts.sum()).mean()))
-        differing.append(parts > np.quantile(null.max(1), 1 - level))
-        divergences.append(parts)
-        counts.append(len(hidden))
-    # What is reported besides the p-value belongs to the given frequency, which is the first.
-    parts, differs = divergences[0], np.all(differing, 0)
-    features = [names[j] for j in np.argsort(-parts, kind="stable") if differs[j]]
+        features &= set(np.flatnonzero(parts > np.quantile(null.max(1), 1 - level)).tolist())
+        if factor == 1.0:
+            hidden, statistic = len(among) - int(s.sum()), parts
+    ranked = [j for j in np.argsort(-statistic, kind="stable") if j in features]
     return ScarTest(
-        statistic=float(parts.sum()),
+        statistic=float(statistic.sum()),
         p_value=max(p_values),
-        features=tuple(features),
+        features=tuple(names[j] for j in ranked),
         label_frequency=label_frequency,
-        hidden=counts[0],
+        hidden=hidden,
         level=level,
     )
 
 
-def _read_features(X: Any) -> tuple[Floats, list[str]]:
-    """Return the features as numbers, and their names."""
-    names = None
+def _read_rows(X: Any, labeled: Any, rng: np.random.Generator) -> tuple[Floats, Flags, list[str]]:
+    """Return up to ``MAX_ROWS`` rows as numbers, which are labeled, and the names of features."""
+    names: list[str] = []
     if is_frame(X):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)  # fitting a model warns of the same
             encoder = TableEncoder().fit(X)
         X, names = encoder.dense(X), encoder.dense_names
-    x = check_array(X, dtype=np.float64)
-    return x, names or [str(j) for j in range(x.shape[1])]
+    x, s = check_array(X, dtype=np.float64), column_or_1d(labeled).astype(bool)
+    check_consistent_length(x, s)
+    if len(x) > MAX_ROWS:
+        some = rng.choice(len(x), MAX_ROWS, replace=False)
+        x, s = x[some], s[some]
+    return x, s, names or [str(j) for j in range(x.shape[1])]
 
 
 def compute_divergence(among: Floats, choices: Flags) -> Floats:

@@ -375,7 +375,7 @@ def _find_doubts(found: PriorEstimate, sample: Sample, disagreement: float) -> I
             "of the features is purely positive"
         )
     # The estimate by each model alone costs little, but only if their scores are there already.
-    if found.method not in METHODS or not sample.has_scores:
+    if found.method not in METHODS or "model_scores" not in vars(sample):
         return
     shares = sample.estimate_by_model(METHODS[found.method].prepare)
     if len(shares) > 1 and (1 - details["rate"]) * np.ptp(shares) > 2 * disagreement:

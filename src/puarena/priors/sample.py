@@ -63,11 +63,6 @@ class Sample:
     rate: float | None = None
 
     @property
-    def has_scores(self) -> bool:
-        """Whether the models have been fitted."""
-        return "model_scores" in self.__dict__
-
-    @property
     def rng(self) -> np.random.Generator:
         """A new generator, so that what a method draws does not depend on other methods."""
         return np.random.default_rng(self.random_state)
