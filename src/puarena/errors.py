@@ -1,4 +1,4 @@
-"""Errors a user can cause: one sentence that says what was wrong, what was found and what to do."""
+"""Errors that a user can correct: one sentence that says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from collections.abc import Iterable
 
 MAX_LISTED_NAMES = 30
 
-
 PACKAGES = {  # what reports work without: modules, and the packages they come with
     "torch": "torch",
     "sklearn": "scikit-learn",
     "pooch": "pooch",
     "tqdm": "tqdm",
     "PIL": "pillow",
+    "skops": "skops",
 }
 
 
 class UserError(ValueError):
-    """A mistake that the user can put right; the command line prints it and exits with code 2.
+    """A mistake that a user can correct; the command line prints it and exits with code 2.
 
-    ``code`` is a short, stable name for the kind of mistake ("unknown-name", "damaged-file", …), for
-    programs and tests; the message is for people and may change.
+    ``code`` is a stable name for the kind of mistake, for programs and tests: ``unknown-name``,
+    ``invalid-value``, ``missing-file``, ``damaged-file``, ``wrong-format``, ``conflict``,
+    ``missing-data``, ``missing-dependency``, ``not-supported``, ``no-results``, ``cannot-write``,
+    ``cannot-read``, ``invalid-plugin``, ``invalid-spec``, ``out-of-resources``. The message is for
+    people and may change.
     """
 
-    code = "invalid"
+    code = "invalid-value"
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)

@@ -57,18 +57,8 @@ def fresh(tmp_path_factory, wheel) -> Path:
     home = tmp_path_factory.mktemp("fresh")
     venv.create(home / "env", with_pip=False)
     python = home / "env" / PYTHON
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        wheel,
-    ]
+    options = ["install", "--quiet", "--no-deps", "--no-index"]
+    command = [sys.executable, "-m", "pip", "--python", python, *options, wheel]
     subprocess.run(command, check=True, cwd=home, env=_environment())
     (packages,) = (home / "env").rglob("site-packages")
     (packages / "dependencies.pth").write_text(
@@ -78,12 +68,9 @@ def fresh(tmp_path_factory, wheel) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """The environment variables, less those that would lead back to the source tree."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("PYTHONPATH", "PYTHONHOME")
-    }
+    """Return the environment variables except those that lead to the source tree."""
+    away = ("PYTHONPATH", "PYTHONHOME")
+    return {name: value for name, value in os.environ.items() if name not in away}
 
 
 def run(home: Path, program: str, *words: object) -> str:
@@ -95,28 +82,16 @@ def run(home: Path, program: str, *words: object) -> str:
 
 
 def test_a_fresh_environment_has_all_that_is_promised(fresh):
-    told, listed = run(fresh, "python", "-c", CODE).split("\n", 1)
-    assert Path(told).is_relative_to(fresh / "env")
+    place, listed = run(fresh, "python", "-c", CODE).split("\n", 1)
+    assert Path(place).is_relative_to(fresh / "env")
     assert {"nnpu", "nnpu-c", "nnpu@released", "elkan-noto"} <= {
         each["name"] for each in json.loads(listed)
     }
-    shown = run(
-        fresh,
-        "puarena",
-        "demo",
-        "--algorithms",
-        "nnpu,vpu",
-        "--steps",
-        20,
-        "--workers",
-        1,
-        "--out",
-        "demo",
-    )
-    assert "nnpu" in shown
+    demo = "demo --algorithms nnpu,vpu --steps 20 --workers 1 --out demo"
+    assert "nnpu" in run(fresh, "puarena", *demo.split())
     assert "VPU" in (fresh / "demo" / "page.html").read_text()
-    which = ("--metric", "accuracy", "--criterion", "pa")
-    run(fresh, "puarena", "report", "published:tabular", *which, "--html", "page.html")
+    report = "report published:tabular --metric accuracy --criterion pa --html page.html"
+    run(fresh, "puarena", *report.split())
     assert (fresh / "page.html").stat().st_size > 100_000
 
 
@@ -130,21 +105,15 @@ def test_the_source_archive_builds_the_same_wheel(archive, wheel, tmp_path):
 def test_the_wheel_has_every_file_of_the_package_and_the_published_results(wheel):
     with zipfile.ZipFile(wheel) as file:
         held = {name.partition("/")[2] for name in file.namelist() if name.startswith("puarena/")}
-    tracked = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.split()
-    listed = tracked or [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.[pchj]*")]
-    wanted = {
-        name.removeprefix("src/puarena/") for name in listed if name.startswith("src/puarena/")
-    }
-    wanted |= {
-        str(Path("published", path.relative_to(ROOT / "results")))
-        for path in (ROOT / "results").rglob("*")
-        if path.is_file()
-    }
+    package = ROOT / "src" / "puarena"
+    files = [file for file in package.rglob("*.*") if "__pycache__" not in file.parts]
+    wanted = {str(file.relative_to(package)) for file in files if file.is_file()}
+    for path in (ROOT / "results").rglob("*"):
+        if path.is_file():
+            wanted.add(str(Path("published", path.relative_to(ROOT / "results"))))
     assert {
         "report/published/results-case1.csv",
-        "report/templates/page.html.j2",
+        "report/page/templates/page.html.j2",
         "py.typed",
     } <= held
     assert wanted <= held
@@ -160,21 +129,15 @@ def test_the_source_archive_has_what_contributors_need(archive):
 def test_what_reports_need_is_a_part_of_what_all_needs(wheel):
     with zipfile.ZipFile(wheel) as file:
         (about,) = [name for name in file.namelist() if name.endswith("/METADATA")]
-        lines = [
-            line
-            for line in file.read(about).decode().splitlines()
-            if line.startswith("Requires-Dist: ")
-        ]
+        metadata = file.read(about).decode()
     needs: dict[str, set[str]] = {}
-    for line in lines:
-        package, _, extra = line.removeprefix("Requires-Dist: ").partition("; extra == ")
+    for package in re.findall(r"^Requires-Dist: (.+)$", metadata, re.M):
+        package, _, extra = package.partition("; extra == ")
         needs.setdefault(extra.strip("'\""), set()).add(package)
     assert needs["report"] < needs[""]
     modules = {re.split(r"[<>=]", line)[0] for line in needs[""] - needs["report"]}
-    assert modules == set(
-        PACKAGES.values()
-    )  # what is said to be missing where only reports were wanted
+    assert modules == set(PACKAGES.values())  # named where only reports are installed
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    told = re.search(r"pip install --no-deps puarena\s+pip install ([^`]+)", page)
-    assert told
-    assert set(re.findall(r'"(.+?)"', told[1])) == needs["report"]
+    listed = re.search(r"pip install --no-deps puarena\s+pip install ([^`]+)", page)
+    assert listed
+    assert set(re.findall(r'"(.+?)"', listed[1])) == needs["report"]
