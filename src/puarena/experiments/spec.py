@@ -99,9 +99,11 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 def name_prior_source(text: str) -> str:
     """Return ``true`` or ``estimate:METHOD``; a method, or ``estimate``, is accepted as well."""
+    plain = text.strip().lower()
+    if plain == TRUE_PRIOR:
+        return TRUE_PRIOR
     from puarena.priors import METHODS, method_named
 
-    plain = text.strip().lower()
     method = method_named(plain) if plain else ""
     name = f"{ESTIMATE_PREFIX}{method}" if method in METHODS else plain
     known = [TRUE_PRIOR, *(f"{ESTIMATE_PREFIX}{method}" for method in METHODS)]
