@@ -195,8 +195,8 @@ NEW = {  # files that are added
     "a figure": {"report/figures/counted.py": FIGURE},
 }
 LINES = {  # files that get lines more: where, and which
-    "a criterion": {"metrics/criteria.py": ("\n\ndef criterion(", CRITERION)},
-    "a test metric": {"metrics/scores.py": ("\n\ndef metric(", METRIC)},
+    "a criterion": {"metrics/criteria.py": ("\n\ndef get_criterion(", CRITERION)},
+    "a test metric": {"metrics/scores.py": ("\n\ndef get_metric(", METRIC)},
     "a suite": {"experiments/suites.py": ("\n\ndef names(", SUITE)},
     "an executor": {
         "experiments/executors/base.py": (

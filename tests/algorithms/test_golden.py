@@ -120,7 +120,7 @@ def test_metrics_and_criteria(dtype):
                 on(torch.tensor([one_sample])),
                 label_u,
             )
-            got = metrics.evaluate(v)
+            got = metrics.compute_criteria(v)
             for name, key in names.items():
                 want = expected[key if key == "pauc" else key + suffix]
                 goldens.close(got[f"val_{name}"].item(), want, case, dtype, name + suffix)
@@ -130,7 +130,7 @@ def test_metrics_and_criteria(dtype):
                     goldens.close(
                         got["val_pa_released"].item(), want, case, dtype, "released " + key
                     )
-        got = metrics.test_metrics(take["test_f"], take["test_f"], label)
+        got = metrics.compute_metrics(take["test_f"], take["test_f"], label)
         assert {f"test_{name}" for name in expected["test"]} == set(got)
         for name, want in expected["test"].items():
             goldens.close(got[f"test_{name}"].item(), want, case, dtype, name)

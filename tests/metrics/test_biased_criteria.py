@@ -25,7 +25,7 @@ def test_golden(case):
         torch.zeros(1, params["n_u"], dtype=torch.bool),
         take["propensity"],
     )
-    got = metrics.evaluate(v)
+    got = metrics.compute_criteria(v)
     for name, want in case["expected_value"].items():
         goldens.close(got[f"val_{name}"].item(), want, case, "float64", name)
 
@@ -35,13 +35,13 @@ def test_without_propensities_there_is_no_such_criterion():
     v = metrics.Validation(
         some, some, some, some, torch.tensor([0.4]), torch.tensor([True]), some > 0
     )
-    assert "val_pa_ipw" not in metrics.evaluate(v)
+    assert "val_pa_ipw" not in metrics.compute_criteria(v)
 
 
 def test_it_is_an_oracle_that_is_shown_under_bias_only():
     assert CRITERIA["pa-ipw"].oracle
-    assert "pa-ipw" not in metrics.default_criteria()
-    assert metrics.default_criteria(biased=True) == ["pa", "pauc", "oa", "pa-ipw"]
-    (pa, pauc) = metrics.cautions(metrics.default_criteria(biased=True))
+    assert "pa-ipw" not in metrics.list_default_criteria()
+    assert metrics.list_default_criteria(biased=True) == ["pa", "pauc", "oa", "pa-ipw"]
+    (pa, pauc) = metrics.list_cautions(metrics.list_default_criteria(biased=True))
     assert "PA is biased here" in pa
     assert "PAUC can prefer a wrong ranking" in pauc

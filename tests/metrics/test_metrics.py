@@ -17,7 +17,7 @@ def test_metrics_equal_scikit_learn(seed, n, levels):
     score = np.round(rng.normal(size=(4, n)) * levels) / levels  # few levels: many ties
     label = rng.random((4, n)) < 0.3
     label[:, 0], label[:, 1] = True, False
-    got = metrics.test_metrics(torch.tensor(score), torch.tensor(score), torch.tensor(label))
+    got = metrics.compute_metrics(torch.tensor(score), torch.tensor(score), torch.tensor(label))
     for row in range(4):
         y, s = label[row], score[row]
         expected = {
@@ -28,7 +28,7 @@ def test_metrics_equal_scikit_learn(seed, n, levels):
             "recall": sk.recall_score(y, s >= 0),
         }
         for name, value in expected.items():
-            assert got[metrics.metric(name).column][row].item() == pytest.approx(
+            assert got[metrics.get_metric(name).column][row].item() == pytest.approx(
                 value, abs=1e-12
             ), name
 
@@ -36,7 +36,7 @@ def test_metrics_equal_scikit_learn(seed, n, levels):
 def test_a_row_that_is_not_finite_is_nan_and_harms_no_other():
     score = torch.tensor([[1.0, float("nan"), -1.0], [1.0, 2.0, -1.0]])
     label = torch.tensor([[True, True, False]] * 2)
-    got = metrics.test_metrics(score, score, label)
+    got = metrics.compute_metrics(score, score, label)
     for name, value in got.items():
         assert torch.isnan(value[0]), name
         assert value[1] == 1, name
@@ -74,11 +74,11 @@ def test_pa_minus_prior_is_accuracy_in_expectation(prior, one_sample, cut):
     accuracy = prior * norm.sf(cut - 1.2) + (1 - prior) * norm.cdf(cut)
     rng = np.random.default_rng(5)
     trials = [_validation(rng, prior, one_sample, 0.2, 1500, lambda s: s - cut) for _ in range(200)]
-    pa = np.array([metrics.evaluate(v)["val_pa"].item() for v in trials])
+    pa = np.array([metrics.compute_criteria(v)["val_pa"].item() for v in trials])
     assert abs(pa.mean() - prior - accuracy) < 4 * pa.std() / np.sqrt(len(pa))
-    oa = np.array([metrics.evaluate(v)["val_oa"].item() for v in trials])
+    oa = np.array([metrics.compute_criteria(v)["val_oa"].item() for v in trials])
     assert abs(oa.mean() - accuracy) < 4 * oa.std() / np.sqrt(len(oa))
-    released = np.array([metrics.evaluate(v)["val_pa_released"].item() for v in trials])
+    released = np.array([metrics.compute_criteria(v)["val_pa_released"].item() for v in trials])
     shift = 0.2 * (2 * norm.sf(cut - 1.2) - 1) if one_sample else 0.0
     assert abs(released.mean() - prior - accuracy - shift) < 4 * released.std() / np.sqrt(
         len(released)
@@ -100,7 +100,7 @@ def test_pauc_orders_as_auc(prior, one_sample):
         scores = [torch.tensor(a)[None] for a in (s_p, s_u, s_p, s_u)]
         label = torch.tensor(label_u)[None]
         v = metrics.Validation(*scores, torch.tensor([prior]), torch.tensor([one_sample]), label)
-        pauc.append(metrics.evaluate(v)["val_pauc"].item())
+        pauc.append(metrics.compute_criteria(v)["val_pauc"].item())
         negatives = s_u[~label_u]
         auc.append(
             sk.roc_auc_score(np.r_[np.ones(n_p), np.zeros(len(negatives))], np.r_[s_p, negatives])

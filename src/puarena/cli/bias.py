@@ -72,6 +72,6 @@ def verdict(
     from puarena import metrics
     from puarena.report.bias import bias_costs_to_markdown, compute_bias_costs
 
-    names = metrics.metric(metric).name, metrics.criterion(criterion).name
+    names = metrics.get_metric(metric).name, metrics.get_criterion(criterion).name
     table = compute_bias_costs(folder, *names)
     emit(ctx, table.to_dict("records"), bias_costs_to_markdown(table))

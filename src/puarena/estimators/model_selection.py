@@ -37,7 +37,7 @@ PU_CRITERIA = {name: c for name, c in metrics.CRITERIA.items() if not c.oracle}
 def get_pu_criterion(name: str) -> metrics.Criterion:
     """Return a criterion that needs no true label, by its name or a synonym."""
     try:
-        criterion = metrics.criterion(name)
+        criterion = metrics.get_criterion(name)
     except UserError:
         criterion = None
     if criterion is None or criterion.oracle:
@@ -83,7 +83,7 @@ def compute_criterion(
 def compute_predicted_share(c: Counts) -> Floats:
     """Return ``q``, the share of a marginal sample that is predicted positive."""
     share_u = c.positive_u / c.size_u
-    return np.asarray(c.by_setting(c.rate * c.tpr + (1 - c.rate) * share_u, share_u), float)
+    return np.asarray(c.choose_by_setting(c.rate * c.tpr + (1 - c.rate) * share_u, share_u), float)
 
 
 def compute_recall(c: Counts) -> Floats:

@@ -58,6 +58,6 @@ def fit_and_evaluate(row: Row, dataset: Dataset) -> dict[str, float]:
         torch.tensor(hidden.u_val)[None],
         None if chances is None else torch.tensor(chances)[None],
     )
-    values = metrics.evaluate(validation)
-    values.update(metrics.test_metrics(test, test, torch.tensor(hidden.test)[None]))
+    values = metrics.compute_criteria(validation)
+    values.update(metrics.compute_metrics(test, test, torch.tensor(hidden.test)[None]))
     return {name: float(value[0]) for name, value in values.items()}

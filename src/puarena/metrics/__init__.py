@@ -1,30 +1,27 @@
-"""Metrics and criteria over the last axis; the leading axes are runs.
-
-Nothing here knows the rest of the house.
-"""
+"""Criteria and test metrics over the last axis; the leading axes are runs."""
 
 from puarena.metrics.criteria import (
     CRITERIA,
     Counts,
     Validation,
-    cautions,
-    criterion,
-    default_criteria,
-    evaluate,
+    compute_criteria,
+    get_criterion,
+    list_cautions,
+    list_default_criteria,
     proxy_accuracy,
     proxy_auc,
 )
-from puarena.metrics.records import Criterion, Metric
+from puarena.metrics.measures import Criterion, Measure, Metric
 from puarena.metrics.scores import (
     METRICS,
     accuracy,
     auc,
-    default_metrics,
+    compute_metrics,
     f1,
-    metric,
+    get_metric,
+    list_default_metrics,
     precision,
     recall,
-    test_metrics,
 )
 
 __all__ = [
@@ -32,20 +29,21 @@ __all__ = [
     "METRICS",
     "Counts",
     "Criterion",
+    "Measure",
     "Metric",
     "Validation",
     "accuracy",
     "auc",
-    "cautions",
-    "criterion",
-    "default_criteria",
-    "default_metrics",
-    "evaluate",
+    "compute_criteria",
+    "compute_metrics",
     "f1",
-    "metric",
+    "get_criterion",
+    "get_metric",
+    "list_cautions",
+    "list_default_criteria",
+    "list_default_metrics",
     "precision",
     "proxy_accuracy",
     "proxy_auc",
     "recall",
-    "test_metrics",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from puarena.metrics.records import Metric, look_up
+from puarena.metrics.measures import Metric, find_measure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,36 +31,38 @@ def _counts(decision: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def accuracy(decision: Tensor, label: Tensor) -> Tensor:
-    """Fraction of points on the right side."""
+    """Return the fraction of points on the right side."""
     return ((decision >= 0) == label).double().mean(-1)
 
 
 def precision(decision: Tensor, label: Tensor) -> Tensor:
-    """Fraction of the predicted positives that are positive."""
+    """Return the fraction of the predicted positives that are positive."""
     true, predicted, _ = _counts(decision, label)
     return _ratio(true, predicted)
 
 
 def recall(decision: Tensor, label: Tensor) -> Tensor:
-    """Fraction of the positives that are predicted positive."""
+    """Return the fraction of the positives that are predicted positive."""
     true, _, positives = _counts(decision, label)
     return _ratio(true, positives)
 
 
 def f1(decision: Tensor, label: Tensor) -> Tensor:
-    """Harmonic mean of precision and recall."""
+    """Return the harmonic mean of precision and recall."""
     true, predicted, positives = _counts(decision, label)
     return _ratio(2 * true, predicted + positives)
 
 
 def auc(score: Tensor, label: Tensor) -> Tensor:
-    """Probability that a random positive scores above a random negative, ties counting one half."""
+    """Return the probability that a random positive scores above a random negative.
+
+    Ties count one half.
+    """
     import torch
 
     label = label.expand_as(score)
-    if (
-        score.device.type == "cpu"
-    ):  # numpy's vectorized sort is several times faster than torch's here
+    # On the CPU numpy's vectorized sort is several times faster than torch's.
+    if score.device.type == "cpu":
         order = torch.from_numpy(score.detach().numpy().argsort(-1))
     else:
         order = score.argsort(-1)
@@ -79,8 +81,8 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
 
 
 METRICS: dict[str, Metric] = {
-    m.name: m
-    for m in (
+    metric.name: metric
+    for metric in (
         Metric(
             "accuracy",
             "Accuracy",
@@ -129,23 +131,27 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def metric(name: str) -> Metric:
-    """A test metric by name."""
-    return look_up("metric", name, METRICS)
+def get_metric(name: str) -> Metric:
+    """Return a test metric by name or synonym."""
+    return find_measure("metric", name, METRICS)
 
 
-def default_metrics() -> list[str]:
-    """The test metrics shown unless others are asked for."""
-    return [m.name for m in METRICS.values() if m.default]
+def list_default_metrics() -> list[str]:
+    """Return the names of the test metrics that are shown by default."""
+    return [metric.name for metric in METRICS.values() if metric.default]
 
 
-def test_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Tensor]:
-    """Return all metrics of ``[runs, n]`` outputs against true labels, by column."""
+def compute_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Tensor]:
+    """Return all metrics of ``[runs, n]`` outputs against true labels, by column.
+
+    They are NaN if a decision is not finite.
+    """
     import torch
 
-    handed = {"decision": decision, "score": score}
-    values = {m.column: m.compute(handed[m.needs], label) for m in METRICS.values()}
+    outputs = {"decision": decision, "score": score}
     finite = torch.isfinite(decision).all(-1)
-    return {
-        name: torch.where(finite, v, torch.full_like(v, float("nan"))) for name, v in values.items()
-    }
+    values = {}
+    for metric in METRICS.values():
+        value = metric.compute(outputs[metric.needs], label)
+        values[metric.column] = torch.where(finite, value, torch.full_like(value, float("nan")))
+    return values

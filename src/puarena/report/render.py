@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena.metrics import METRICS
-from puarena.metrics.records import Metric
+from puarena.metrics.measures import Metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.statistics.bootstrap import ALPHA
 from puarena.report.tables import ResultCell, ResultRow, ResultTable, format_number

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from puarena.errors import unknown_name
-from puarena.metrics import CRITERIA, METRICS, metric
+from puarena.metrics import CRITERIA, METRICS, get_metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.methods import read_methods, read_problems
 from puarena.report.sources import GROUP, Source, listed, opened
@@ -72,7 +72,7 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
 
     keys = ", ".join(f'"{key}"' for key in (*GROUP, "criterion"))
     present = [record for record in METRICS.values() if record.column in selection.columns]
-    wanted = [metric(name) for name in listed(metrics)] or present
+    wanted = [get_metric(name) for name in listed(metrics)] or present
     parts = " UNION ALL ".join(
         f"SELECT {keys}, configs, {i} AS place, '{record.name}' AS metric, "
         f"{record.factor} * {record.column} AS value FROM selection"

@@ -15,9 +15,9 @@ from puarena.metrics import (
     Counts,
     Criterion,
     Metric,
-    criterion,
-    default_criteria,
-    metric,
+    get_criterion,
+    get_metric,
+    list_default_criteria,
 )
 from puarena.pu.labeling import SCAR
 from puarena.report.methods import METHOD
@@ -85,18 +85,20 @@ class Curves:
         """The given test metrics, checked; without any the usual ones (or ``every`` one) that there are."""
         usual = [record for record in METRICS.values() if every or record.default]
         present = [record for record in METRICS.values() if record.column in self.columns]
-        return _checked([metric(name) for name in listed(given)], usual, present)
+        return _checked([get_metric(name) for name in listed(given)], usual, present)
 
     def criteria(self, given: Iterable[str] | str | None = None, every: bool = False) -> list[str]:
         """The given criteria, checked; without any the usual ones of the profile (or ``every`` one) that there are."""
         present = [record for record in CRITERIA.values() if self._has(record)]
         usual = list(CRITERIA)
         if given is None and not every:
-            usual = default_criteria(
+            usual = list_default_criteria(
                 self.profiles[0] if len(self.profiles) == 1 else "", self.biased
             )
         return _checked(
-            [criterion(name) for name in listed(given)], [CRITERIA[name] for name in usual], present
+            [get_criterion(name) for name in listed(given)],
+            [CRITERIA[name] for name in usual],
+            present,
         )
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.errors import unknown_name
-from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
 from puarena.pu.labeling import SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
@@ -280,7 +280,7 @@ def _make_table(
     own_notes = []
     if problem.labeling != SCAR:
         criteria = dict.fromkeys(column.criterion for column in columns)
-        own_notes += [f"{text}." for text in cautions(criteria)]
+        own_notes += [f"{text}." for text in list_cautions(criteria)]
     own_notes += _describe_gaps(numbers)
     own_notes += _describe_chance(rows, columns)
     own_notes += _describe_methods(rows, problem.dataset)

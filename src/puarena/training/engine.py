@@ -351,7 +351,7 @@ class Best:
     """
 
     def __init__(self, algorithm: Algorithm, criterion: str) -> None:
-        self.algorithm, self.criterion = algorithm, metrics.criterion(criterion)
+        self.algorithm, self.criterion = algorithm, metrics.get_criterion(criterion)
         like = algorithm.prior
         self.value = torch.full_like(like, -self.criterion.sign * float("inf"), dtype=torch.float64)
         self.step = torch.full_like(like, -1, dtype=torch.int64)

@@ -166,11 +166,11 @@ def evaluate_runs(
             held.label_u_val,
             held.propensity_p,
         )
-        values = metrics.evaluate(validation)
+        values = metrics.compute_criteria(validation)
         decisions = [decision_p, decision_u]
         if held.test.shape[1] > 0:
             decision, score = outputs(held.test)
-            values.update(metrics.test_metrics(decision, score, held.label_test))
+            values.update(metrics.compute_metrics(decision, score, held.label_test))
             decisions.append(decision)
         values.update(
             {f"val_{name}": value.double() for name, value in algorithm.records().items()}

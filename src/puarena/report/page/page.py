@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
-from puarena.metrics import CRITERIA, METRICS, cautions
+from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
 from puarena.pu.labeling import SCAR, describe_mechanism
 from puarena.pu.problem import PROBLEM_COLUMNS
@@ -73,7 +73,7 @@ def write_page(
         css=_read_file("page.css"),
         js=_read_file("page.js"),
         mechanisms=_describe_mechanisms(curves),
-        cautions=cautions(by),
+        cautions=list_cautions(by),
         written=datetime.now(UTC).date().isoformat(),
         **_describe_results(curves),
         **_count_runs(curves),
