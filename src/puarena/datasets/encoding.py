@@ -191,8 +191,12 @@ def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
     for name in frame.columns:
         if is_numeric(frame[name]) and not categorical:
             numbers = pd.Series(frame[name].to_numpy(np.float64, na_value=np.nan))
-            median = numbers.median()
-            filled[name] = numbers.fillna(0.0 if np.isnan(median) else median)
+            if numbers.isna().all():
+                filled[name] = numbers.fillna(0.0)
+            elif numbers.isna().any():
+                filled[name] = numbers.fillna(numbers.median())
+            else:
+                filled[name] = numbers
             continue
         texts = frame[name].astype("string").fillna("missing")
         if texts.nunique() > MAX_BENCHMARK_CATEGORIES:

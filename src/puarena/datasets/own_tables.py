@@ -97,18 +97,24 @@ def read_description(path: Path) -> TableDescription:
         key = str(first["loc"][0])
         message = f"{path}: `{key}` is wrong ({first['msg']}); {content.get(key)!r} was found"
         raise UserError(message, "invalid-spec") from error
-    fault = ""
-    if (spec.positive is None) == (spec.cases is None):
-        fault = "give either `positive` (a list of labels) or `cases` (lists by number)"
-    elif not spec.embeddings and (spec.model or spec.sha256):
-        fault = "`model` and `sha256` describe embeddings; name their .npy file in `features`"
-    elif spec.embeddings and (len(spec.features or ()) > 1 or isinstance(spec.test, str)):
-        fault = "embeddings are one .npy file for all rows, without a `test` file"
-    elif spec.embeddings and not (spec.model and spec.sha256):
-        fault = f"embeddings need `model: NAME@HASH` and `sha256` of '{spec.embeddings}'"
-    if fault:
+    if fault := _find_fault(spec):
         raise UserError(f"{path}: {fault}", "invalid-spec")
     return spec
+
+
+def _find_fault(spec: TableDescription) -> str:
+    """Return which keys contradict each other; an empty text if none do."""
+    if (spec.positive is None) == (spec.cases is None):
+        return "give either `positive` (a list of labels) or `cases` (lists by number)"
+    if not spec.embeddings:
+        if spec.model or spec.sha256:
+            return "`model` and `sha256` describe embeddings; name their .npy file in `features`"
+        return ""
+    if len(spec.features or ()) > 1 or isinstance(spec.test, str):
+        return "embeddings are one .npy file for all rows, without a `test` file"
+    if not (spec.model and spec.sha256):
+        return f"embeddings need `model: NAME@HASH` and `sha256` of '{spec.embeddings}'"
+    return ""
 
 
 def load(path: Path) -> Dataset:

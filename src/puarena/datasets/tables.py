@@ -112,42 +112,50 @@ def _read_arff(file: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        text = file.read_text("utf-8", errors="replace")
+        lines = [line.strip() for line in file.read_text("utf-8", errors="replace").splitlines()]
     except OSError as error:
         raise cannot_read(file, error) from error
-    lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("%")]
     header = list(takewhile(lambda line: line.startswith("@"), lines))
-    rows = lines[len(header) :]
+    nominal = {}
+    for line in header:
+        if match := ATTRIBUTE_PATTERN.match(line):
+            nominal[match[1].strip("'\"")] = bool(match[2])
+    frame = _read_arff_rows(file, lines[len(header) :], list(nominal))
+    for name in frame.columns:
+        numbers = pd.to_numeric(frame[name], errors="coerce")
+        # A nominal column stays text, even if its values look like numbers.
+        if not nominal.get(name, False) and numbers.isna().equals(frame[name].isna()):
+            frame[name] = numbers
+    return frame
+
+
+def _read_arff_rows(file: Path, rows: list[str], names: list[str]) -> pd.DataFrame:
+    """Return the rows as text; without names the columns are x1, x2, …"""
+    import pandas as pd
+
     if rows and rows[0].startswith("{"):
         raise UserError(
             f"'{file}' is a sparse ARFF file; only dense ones are read", "not-supported"
         )
-    body = re.sub(r"[ \t]+(?=,|$)", "", "\n".join(rows), flags=re.MULTILINE)
-    matches = [match for line in header if (match := ATTRIBUTE_PATTERN.match(line))]
-    columns = {match[1].strip("'\""): bool(match[2]) for match in matches}
+    text = re.sub(r"[ \t]+(?=,|$)", "", "\n".join(rows), flags=re.MULTILINE)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
-                StringIO(body),
+                StringIO(text),
                 header=None,
-                names=list(columns) or None,
+                names=names or None,
                 index_col=False,
                 dtype="string",
                 na_values=MISSING_MARKS,
                 keep_default_na=False,
                 skipinitialspace=True,
-                quotechar='"' if re.search(r'(^|,)\s*"', body, re.MULTILINE) else "'",
+                quotechar='"' if re.search(r'(^|,)\s*"', text, re.MULTILINE) else "'",
             )
-    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+    except (pd.errors.ParserWarning, ValueError) as error:
         message = f"'{file}' cannot be read: {describe_error(error)}"
         raise UserError(message, "damaged-file") from error
-    if not columns:
+    if not names:
         frame.columns = [f"x{number}" for number in range(1, frame.shape[1] + 1)]
-    for name in frame.columns:
-        numbers = pd.to_numeric(frame[name], errors="coerce")
-        # A nominal column stays text, even if its values look like numbers.
-        if not columns.get(name, False) and numbers.isna().equals(frame[name].isna()):
-            frame[name] = numbers
     return frame
