@@ -134,8 +134,3 @@ def describe_mechanism(text: str) -> MechanismDescription:
         return MechanismDescription(text, text, "", math.nan)
     strength = 0.0 if mechanism.name == SCAR else getattr(mechanism, mechanism.measured, math.nan)
     return MechanismDescription(mechanism.name, mechanism.short, mechanism.meaning, float(strength))
-
-
-# The names of 0.2.0, until all rooms use the new ones.
-get, mechanism, mechanisms, settings = get_setting, get_mechanism, list_mechanisms, list_settings
-DEFAULT = DEFAULT_SETTING
