@@ -245,7 +245,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a method says about the test rows, and its estimate of the prior if it has one."""
+    """The predictions of a method for the test rows, and its estimate of the prior if any."""
 
     positive: Any
     probability: Any
@@ -443,7 +443,7 @@ def print_results(frame: pd.DataFrame) -> None:
         print(f"\n{values} by labeling\n{by.dropna(how='all').to_string(float_format='%.3f')}")
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line, compare and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tables", help="names with commas between them")
@@ -452,7 +452,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="draws of rows and labels")
     parser.add_argument("--rows", type=int, default=3000, help="rows of a table, at most")
     parser.add_argument("--out", type=Path, help="also write every result to this .csv file")
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     tables = given.tables.split(",") if given.tables else list_tables(tuned_on=False)
     methods = given.methods.split(",") if given.methods else None
     lines = []

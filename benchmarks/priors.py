@@ -93,7 +93,7 @@ def print_errors(frame: pd.DataFrame) -> None:
     print(errors.to_string(float_format="%.3f", na_rep=""))
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", default="digits", help="datasets and tables")
@@ -103,7 +103,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--settings", default="one-sample")
     parser.add_argument("--splits", type=int, default=1, help="draws of a problem")
     parser.add_argument("--folder", type=Path, help="where the datasets are")
-    given = parser.parse_args(words)
+    given = parser.parse_args(arguments)
     priors = [float(prior) for prior in given.priors.split(",")]
     lines = []
     try:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import puarena
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import PUSearch
 from puarena.experiments.display import progress_of
 from puarena.experiments.progress import Lines, Progress

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import puarena
-from practice_tables import EXPECTED
+from pu_tables import EXPECTED
 from puarena import catalog, training
 from puarena.catalog import explain
 from puarena.classics import (

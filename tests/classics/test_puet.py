@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import goldens
 import puarena
-from practice_tables import EXPECTED
+from pu_tables import EXPECTED
 from puarena import catalog
 from puarena.catalog import explain
 from puarena.classics import PUExtraTreesClassifier

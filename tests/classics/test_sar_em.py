@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 import goldens
-from practice_tables import EXPECTED, table
+from pu_tables import EXPECTED, table
 from puarena import catalog
 from puarena.classics import SarEMClassifier
 from puarena.classics.sar_em import expected_likelihood, posterior

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
-from practice_tables import EXPECTED, quick, table
+from pu_tables import EXPECTED, quick, table
 from puarena import PUClassifier, PUNetClassifier, PUSearch, catalog
 from puarena.estimators import classifier
 

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from practice_tables import table
+from pu_tables import table
 from puarena import PUClassifier, PUScorer, PUSearch, catalog, classics
 from puarena.datasets.encoding import TableEncoder, TableWarning
 from puarena.estimators import classifier

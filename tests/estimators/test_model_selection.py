@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import (
     PUScorer,
     PUShuffleSplit,

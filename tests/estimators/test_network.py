@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import PUClassifier, PUNetClassifier, UserError, catalog, proxy_accuracy
 from puarena.estimators.model_selection import PU_CRITERIA
 from puarena.estimators.network import SettingWarning

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import PUClassifier, PUSearch, UserError, catalog, load_model, save_model
 from puarena.estimators.persistence import ABOUT
 

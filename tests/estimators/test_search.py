@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import PUClassifier, PUNetClassifier, PUSearch, UserError
 from puarena.algorithms import LogUniform
 

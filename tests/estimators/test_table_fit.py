@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from practice_tables import quick, table
+from pu_tables import quick, table
 from puarena import load_model
 from puarena.cli import app
 from puarena.estimators.table_fit import fit_table

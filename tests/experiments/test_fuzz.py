@@ -31,8 +31,8 @@ from safetensors.numpy import save
 from typer.testing import CliRunner
 
 import puarena
-from practice_tables import quick
-from practice_tables import table as learnable
+from pu_tables import quick
+from pu_tables import table as learnable
 from puarena.cli import app
 from puarena.datasets import images, own_tables
 from puarena.errors import UserError

@@ -103,7 +103,7 @@ class PUClassifier(TableClassifier):
         :func:`puarena.priors.estimate_prior`.
     setting : {"one-sample", "two-sample"}, default="one-sample"
         One-sample: one sample was drawn and some of its positives are labeled. Two-sample:
-        positives were collected apart from the unlabeled rows.
+        positives were collected separately from the unlabeled rows.
     selection : str or None, default="pa"
         The criterion by which a learner is chosen, and a checkpoint of a network: one in
         ``puarena list criteria`` that needs no true label. None: PA for learners, the last
@@ -128,7 +128,7 @@ class PUClassifier(TableClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The value that stands for negative (and for unlabeled in ``y``), and the positive one.
+        The value of the negative class (in ``y``, of unlabeled rows), and of the positive one.
     prior_, prior_interval_ : float, tuple of float
         The prior that was used, and its 95 % interval if it was estimated.
     report_ : list of dict
@@ -204,7 +204,7 @@ class PUClassifier(TableClassifier):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None
     ) -> PUClassifier:
-        """Fit to rows ``X`` and ``y``, which says which of them are labeled positives.
+        """Fit to rows ``X``, of which ``y`` marks the labeled positives.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class PUClassifier(TableClassifier):
             Values in {1, 0}, {1, -1} or bools; {1, 0, -1} or "positive", "unlabeled", "negative" if
             some negatives are known; or ``positive_label`` and anything else.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of rows. Networks see rows as often as their weights say.
+            Weights of rows. Networks see rows in proportion to them.
         propensity : array-like of shape (n_samples,), optional
             The chance of a label of every row, if it is positive; for ``"sar-oracle"``, see
             :class:`PUNetClassifier`.

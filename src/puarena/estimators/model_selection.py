@@ -365,7 +365,7 @@ class PUShuffleSplit(StratifiedShuffleSplit):
 def _read_strata(y: Any, positive_label: Any, parts: int) -> npt.NDArray[np.int64]:
     """Return 1 for labeled and 0 for other rows, at least ``parts`` of each."""
     if y is None:
-        raise UserError("y is needed: it says which rows are labeled positives", "missing-data")
+        raise UserError("y is needed to split labeled and unlabeled rows", "missing-data")
     labeled = read_labels(y, positive_label).positive
     for name, count in (("labeled", labeled.sum()), ("unlabeled", (~labeled).sum())):
         if count < parts:

@@ -347,7 +347,7 @@ class PUNetClassifier(TableClassifier):
         :func:`puarena.priors.estimate_prior`.
     setting : {"one-sample", "two-sample"}, default="one-sample"
         One-sample: one sample was drawn and some of its positives are labeled. Two-sample:
-        positives were collected apart from the unlabeled rows.
+        positives were collected separately from the unlabeled rows.
     calibrated : bool or "auto", default="auto"
         Whether to use the algorithm's calibrated form, which corrects a two-sample method for
         one-sample data. ``"auto"``: in the one-sample setting, with a warning if there is none.
@@ -394,7 +394,7 @@ class PUNetClassifier(TableClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The value that stands for negative (and for unlabeled in ``y``), and the positive one.
+        The value of the negative class (in ``y``, of unlabeled rows), and of the positive one.
     prior_, prior_interval_ : float, tuple of float
         The prior that was used, and its 95 % interval if it was estimated.
     algorithm_ : str
@@ -489,7 +489,7 @@ class PUNetClassifier(TableClassifier):
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None
     ) -> PUNetClassifier:
-        """Fit to rows ``X`` and ``y``, which says which of them are labeled positives.
+        """Fit to rows ``X``, of which ``y`` marks the labeled positives.
 
         Parameters
         ----------
@@ -499,7 +499,7 @@ class PUNetClassifier(TableClassifier):
         y : array-like of shape (n_samples,)
             As in :class:`PUClassifier`.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of rows; networks see rows as often as their weights say.
+            Weights of rows; networks see rows in proportion to them.
         propensity : array-like of shape (n_samples,), optional
             The chance of a label of every row, if it is positive; for ``"sar-oracle"``, which needs
             it. The prior is then estimated from it in the one-sample setting, and checkpoints are
@@ -523,7 +523,7 @@ class PUNetClassifier(TableClassifier):
         return self._keep_run(table, split, trained)
 
     def _check_propensity_use(self, propensity: Any) -> None:
-        """Refuse propensities if they cannot be used, and their absence if they are needed."""
+        """Raise if propensities are given and cannot be used, or are missing and needed."""
         knows = _get_entry(self.algorithm).knows_propensity
         if propensity is None and knows:
             raise UserError(
@@ -585,7 +585,7 @@ class PUNetClassifier(TableClassifier):
         self.best_step_, self.best_score_ = trained.best_step, trained.best_score
 
     def _check_converged(self, trained: Sequence[TrainedRun]) -> None:
-        """Refuse runs that have no checkpoint to keep."""
+        """Raise if a run has no checkpoint to keep."""
         for run in trained:
             if run.best_step < 0 or (self.selection is None and run.diverged >= 0):
                 step = max(each.diverged for each in trained)

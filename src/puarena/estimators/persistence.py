@@ -89,7 +89,7 @@ def save_model(model: Any, path: str | Path) -> Path:
 def load_model(path: str | Path, network: Callable[[int], Any] | None = None) -> Any:
     """Read a fitted classifier, or a pipeline that ends in one.
 
-    No pickle is loaded: a file with classes that are not expected in a model is refused.
+    No pickle is loaded, and no file with classes that are not expected in a model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A test whether labels were given at random, for users who have a table and no more.
+"""A test whether labels were given at random, from a table alone.
 
 Teisseyre, Furmańczyk, Mielniczuk: Verifying the selected completely at random assumption in
 positive-unlabeled learning. ECAI 2024.
@@ -35,7 +35,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ScarTest:
-    """The result of :func:`scar_test`; a small p-value says that labels were not given at random.
+    """The result of :func:`scar_test`; a small p-value is evidence of bias in the labels.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ def compute_divergence(among: Floats, choices: Flags) -> Floats:
 
 
 def describe_bias(X: Any, labeled: Any, setting: str, prior: float) -> str:
-    """Return a warning for a user who fits a table; empty unless labeling at random is rejected.
+    """Return a warning about a table; empty unless labeling at random is rejected.
 
     Only one-sample data can be tested, and at most 2,000 rows are: the test assumes that the
     classes do not overlap, and more rows show that they do. Of 26 real tables of at most so many

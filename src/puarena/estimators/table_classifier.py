@@ -184,7 +184,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
                     f"prior={self.prior:g} contradicts setting='one-sample': {rate:.3g} of the "
                     "rows are labeled positives, and the prior of the whole sample must be "
                     "greater; give a greater prior, or setting='two-sample' if the positives were "
-                    "collected apart from the unlabeled rows",
+                    "collected separately from the unlabeled rows",
                     "conflict",
                 )
             self.prior_ = float(self.prior)
@@ -220,7 +220,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[float, tuple[float, float]]:
         """Return the prior from labels and propensities, with its 95 % interval.
 
-        A labeled row with propensity e stands for 1/e positives (Horvitz and Thompson).
+        A labeled row with propensity e counts as 1/e positives (Horvitz and Thompson).
         """
         if not labeling.get_setting(self.setting).one_sample:
             raise UserError(

@@ -22,7 +22,7 @@ from puarena.pu import labeling
 
 @dataclass(frozen=True)
 class TableFit:
-    """A model fitted to a table, and what a user should know about it."""
+    """A model fitted to a table, and what is reported about it."""
 
     model: Any
     search: PUSearch | None
@@ -122,7 +122,7 @@ def fit_table(
     Returns
     -------
     TableFit
-        The fitted model and what to say about it.
+        The fitted model and what describes it.
     """
     if search > 1 and algorithm in catalog.names("classic"):
         raise UserError(

@@ -51,7 +51,7 @@ class PriorEstimate:
     value : float
         The prior.
     interval : tuple of float
-        Where the prior lies with a confidence of about 95 %.
+        The interval of about 95 % confidence.
     method : str
         The method.
     details : dict
@@ -165,7 +165,7 @@ def estimate_prior(
 def _list_methods(
     method: str, compare: bool | Sequence[str], options: Mapping[str, Any]
 ) -> list[str]:
-    """Return the method to use and those to compare it with; refuse unknown names and options."""
+    """Return the method to use and those to compare it with; check names and options."""
     method = method_named(method)
     names = [method]
     if compare:

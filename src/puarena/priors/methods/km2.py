@@ -13,7 +13,7 @@ import numpy as np
 from puarena.priors.kernels import compute_median_distance, factor_kernel
 from puarena.priors.sample import Floats, Index, PriorMethod, PriorWarning, Sample, Share
 
-MAX_RANK = 300  # columns of the factor that stands for the kernel matrix
+MAX_RANK = 300  # columns of the factor that replaces the kernel matrix
 MAX_LAMBDA = 20.0  # lambda = 1 / (1 - share) is searched up to here
 SLOPE_THRESHOLD = 0.2  # in units of the distance of the two mean embeddings
 
@@ -66,15 +66,15 @@ def _find_share(z: Floats, f: Floats, h: Floats, iterations: int) -> float:
 
     The rows of z embed the points; f and h are the weights of the means of U and of P.
     """
-    apart = z.T @ (f - h)
-    distance = max(float(np.linalg.norm(apart)), 1e-9)
+    gap = z.T @ (f - h)
+    distance = max(float(np.linalg.norm(gap)), 1e-9)
     step = 1 / float(np.linalg.eigvalsh(z.T @ z)[-1])
     low, high, v = 0.0, 1 - 1 / MAX_LAMBDA, f
     while high - low > 0.005:
         middle = (low + high) / 2
-        target = z.T @ f + (1 / (1 - middle) - 1) * apart
+        target = z.T @ f + (1 / (1 - middle) - 1) * gap
         v, rest = _project_to_hull(z, target, v, step, iterations)
-        slope = float(rest @ apart) / max(float(np.linalg.norm(rest)), 1e-9)
+        slope = float(rest @ gap) / max(float(np.linalg.norm(rest)), 1e-9)
         low, high = (low, middle) if slope > SLOPE_THRESHOLD * distance else (middle, high)
     return (low + high) / 2
 
