@@ -25,7 +25,7 @@ import pandas as pd
 import puarena
 from puarena.experiments.doctor import examine
 from puarena.experiments.spec import Spec
-from puarena.experiments.status import standing
+from puarena.experiments.status import read_status
 from puarena.results import open_results
 
 WARMING = 0.25  # of the time, in which libraries are loaded and caches filled
@@ -109,7 +109,7 @@ def _run(spec: Spec, out: Path, engine: str) -> None:
     """Run a suite, then look at its results in every way."""
     puarena.run(spec, out, device="cpu", workers=1, engine=engine, progress=False)
     puarena.table(out)
-    standing(open_results(out))
+    read_status(open_results(out))
     assert not examine(out).findings, examine(out)
 
 

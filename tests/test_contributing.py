@@ -217,7 +217,7 @@ def test_what_can_be_added_is_found_where_the_picture_says():
         "test metric": metrics.METRICS["auc"].compute,
         "network": networks.get("mlp"),
         "suite": suites.get,
-        "executor": executors.kinds()["inline"],
+        "executor": executors.executor_types()["inline"],
         "figure": type(find_figures()[0]),
     }
     assert set(rows) == set(members)

@@ -155,7 +155,7 @@ MECHANISM = First
 '''
 
 EXECUTOR = '''
-from puarena.experiments.executors.inline import Inline
+from puarena.experiments.executors.local import Inline
 
 class Backwards(Inline):
     """Trains in this process, the last fleet first."""
@@ -163,12 +163,12 @@ class Backwards(Inline):
     name, takes = "backwards", ("greeting",)
 
     @classmethod
-    def preference(cls, how, fleets):
+    def preference(cls, options, fleets):
         return 0
 
-    def train(self, fleets, job, news):
-        print("backwards:", self.how.greeting)
-        yield from super().train(fleets[::-1], job, news)
+    def train(self, fleets, job):
+        print("backwards:", self.options.greeting)
+        yield from super().train(fleets[::-1], job)
 '''
 
 FIGURE = '''
@@ -200,8 +200,8 @@ LINES = {  # files that get lines more: where, and which
     "a suite": {"experiments/suites.py": ("\n\ndef names(", SUITE)},
     "an executor": {
         "experiments/executors/base.py": (
-            "    stop: Stop",
-            '    greeting: str | None = option("a word", "WORD")\n',
+            "\n    @classmethod\n    def names",
+            "    greeting: str | None = None\n",
         )
     },
 }

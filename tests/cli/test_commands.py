@@ -22,7 +22,7 @@ from puarena import training
 from puarena.cli import app, options
 from puarena.errors import UserError
 from puarena.estimators.search import PUSearch
-from puarena.experiments.executors.base import How
+from puarena.experiments.executors.base import ExecutorOptions
 from puarena.experiments.suites import get
 from puarena.priors import estimate_prior
 from puarena.report.compare import compare
@@ -334,7 +334,7 @@ def test_every_option_has_its_name_in_python(command):
     for function in functions:
         names |= set(inspect.signature(function).parameters)
     if puarena.run in functions:
-        names |= {*puarena.Spec.model_fields, *(field.name for field in fields(How))}
+        names |= {*puarena.Spec.model_fields, *(field.name for field in fields(ExecutorOptions))}
         names |= {"datasets", "cases", "settings", "rates", "priors", "labeling"}
     for option in list_options(command):
         assert option & (names | SHARED), f"{command}: {option} has no such name in Python"

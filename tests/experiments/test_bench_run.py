@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import re
-import subprocess
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +14,15 @@ import puarena
 from puarena import training
 from puarena.errors import UserError
 from puarena.experiments import executors
-from puarena.experiments.executors.processes import available_cores, side_by_side
-from puarena.experiments.executors.streams import Streams
+from puarena.experiments.executors.base import ExecutorOptions
+from puarena.experiments.executors.gpu import Streams
+from puarena.experiments.executors.local import count_cores
 from puarena.experiments.machine import choose_device
 from puarena.experiments.plan import group, make_plan
-from puarena.experiments.progress import Lines, Progress
+from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
-from puarena.experiments.status import standing
+from puarena.experiments.status import read_status
+from puarena.experiments.worker import Update, failed
 from puarena.metrics import CRITERIA, METRICS
 from puarena.results import COLUMNS, open_results
 
@@ -48,8 +45,8 @@ class Watch(Progress):
         super().__init__()
         self.seen: list[str] = []
 
-    def fleet_ends(self, fleet, failure=None):
-        super().fleet_ends(fleet, failure)
+    def end(self, fleet, failure=None):
+        super().end(fleet, failure)
         self.seen.append(fleet.fleet_id)
 
 
@@ -112,7 +109,7 @@ def test_interrupted_and_resumed(tmp_path, monkeypatch):
     store = open_results(broken)
     done = store.done_runs()
     assert 0 < len(done) < 12
-    assert standing(store).counts["missing"] == 12 - len(done)
+    assert read_status(store).counts["missing"] == 12 - len(done)
     before = {shard: shard.stat().st_mtime_ns for shard in store.shards()}
 
     outcome = puarena.run(SPEC, out=broken, device="cpu")
@@ -142,7 +139,7 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     assert outcome.failures[0].reason.startswith("RuntimeError: boom and more (")
     assert outcome.computed == 12 - lost
     store = open_results(tmp_path)
-    assert standing(store).counts == {
+    assert read_status(store).counts == {
         "planned": 12,
         "done": 12 - lost,
         "diverged": 0,
@@ -163,7 +160,7 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
     )  # not again by itself
     outcome = puarena.run(SPEC, out=tmp_path, device="cpu", retry_failed=True)
     assert (outcome.computed, outcome.failures) == (lost, [])
-    assert standing(store).counts["done"] == 12
+    assert read_status(store).counts["done"] == 12
     assert store.failures() == []
 
 
@@ -224,14 +221,6 @@ def test_a_users_table_from_yaml(tmp_path):
     assert 0.3 < frame["prior"].iloc[0] < 0.5
 
 
-def test_progress_in_lines(tmp_path, capsys):
-    puarena.run(SPEC, out=tmp_path, device="cpu", progress=Lines(every=0))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("runs 0/12  fleets 0/4")
-    assert re.match(r"took 0:\d\d  runs 12/12  fleets 4/4", lines[-1])
-    assert "run-steps/s" in lines[-1]
-
-
 PLUGIN = """
 from puarena.algorithms import Algorithm, logistic
 
@@ -274,57 +263,56 @@ def test_a_failure_in_a_worker_process_is_noted(tmp_path):
     assert {f.reason.split(" (")[0] for f in outcome.failures} == {
         "RuntimeError: broken on purpose"
     }
-    assert standing(open_results(tmp_path / "out")).counts["done"] == 4
-
-
-def test_the_process_that_only_passes_news_on_is_light():
-    code = "import sys, puarena.experiments.executors.orphan; sys.exit('torch' in sys.modules)"
-    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    assert (
-        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
-    )
+    assert read_status(open_results(tmp_path / "out")).counts["done"] == 4
 
 
 def test_an_executor_is_chosen():
     small = group(make_plan(SPEC).runs, 64)
     large = group(make_plan(SPEC.override(steps=20_000)).runs, 64)
-    assert executors.choose("cpu", None, small).name == "inline"
-    assert executors.choose("cpu", 3, small).name == "processes"
-    assert executors.choose("cpu", 3, small[:1]).name == "inline"
-    assert executors.choose("cpu", 3, []).name == "inline"
-    assert executors.choose("cpu", None, large).name == (
-        "processes" if available_cores() > 1 else "inline"
-    )
-    assert executors.choose("cuda", None, small).name == "streams"
-    assert executors.choose("cpu", None, small, "processes").name == "processes"
-    with pytest.raises(UserError, match="unknown executor for the device cpu 'streams'"):
-        executors.choose("cpu", None, small, "streams")
-    with pytest.raises(UserError, match="workers is 0"):
-        executors.choose("cpu", 0, small)
-    assert (side_by_side(None, small), side_by_side(3, small), side_by_side(9, small)) == (
-        1,
-        3,
-        len(small),
-    )
-    assert side_by_side(None, large) == min(available_cores(), len(large))
+
+    def name(device, fleets, engine=None, **options):
+        return executors.choose(device, fleets, engine, ExecutorOptions(**options)).name
+
+    assert name("cpu", small) == "inline"
+    assert name("cpu", small, workers=3) == "processes"
+    assert name("cpu", small[:1], workers=3) == "inline"
+    assert name("cpu", small, fleet_timeout=9) == "processes"
+    assert name("cpu", large) == ("processes" if count_cores() > 1 else "inline")
+    assert name("cpu", small, "processes") == "processes"
+    assert name("cuda", small) == "streams"
+    assert name("cuda", small, gpus="all") == "gpus"
+    for token, code, wrong in (
+        ("streams", "unknown-name", {"engine": "streams"}),
+        ("0", "invalid-value", {"workers": 0}),
+        ("0", "invalid-value", {"threads": 0}),
+        ("address", "conflict", {"address": "auto"}),
+    ):
+        with pytest.raises(UserError, match=token) as refused:
+            name("cpu", small, **wrong)
+        assert refused.value.code == code
 
 
-def test_durations_of_executors():
+def test_estimates_of_executors():
     fleets = group(make_plan(SPEC).runs, 64)
     seconds = [1.0, 5.0, 2.0, 3.0]
-    assert executors.choose("cpu", 1, fleets).duration(fleets, seconds) == 11
-    assert executors.choose("cpu", 2, fleets).duration(fleets, seconds) == 4 + 6
-    assert executors.choose("cuda", None, fleets).duration(fleets, seconds) == 5.5
+
+    def estimate(device, workers):
+        executor = executors.choose(device, fleets, None, ExecutorOptions(workers=workers))
+        return executor.estimate(fleets, seconds)
+
+    assert estimate("cpu", 1) == 11
+    assert estimate("cpu", 2) == 4 + 6
+    assert estimate("cuda", None) == 5.5
 
 
 EXECUTOR = """
-from puarena.experiments.executors.inline import Inline
+from puarena.experiments.executors.local import Inline
 
 class Backwards(Inline):
     name = "backwards"
 
-    def train(self, fleets, job, news):
-        yield from super().train(fleets[::-1], job, news)
+    def train(self, fleets, job):
+        yield from super().train(fleets[::-1], job)
 """
 
 
@@ -345,7 +333,7 @@ def test_whoever_trains_a_fleet_stores_it(tmp_path):
     """A driver that ends when a fleet was trained, and before it has heard of that, loses nothing."""
 
     class Deaf(Progress):
-        def fleet_ends(self, fleet, failure=None):
+        def end(self, fleet, failure=None):
             raise KeyboardInterrupt
 
     for workers in (1, 2):
@@ -356,13 +344,13 @@ def test_whoever_trains_a_fleet_stores_it(tmp_path):
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once):
+def test_a_fleet_that_does_not_fit_in_gpu_memory_is_split(monkeypatch, at_once):
     """Streams are stood in for, so that what happens on out-of-memory is tested without a GPU."""
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     fleets = group(make_plan(SPEC).runs, 64)
-    tried, stored, news, alive = [], [], [], weakref.WeakSet()
+    tried, stored, alive = [], [], weakref.WeakSet()
 
     class Large:
         """What a fleet has in memory, and as a fleet it refers to itself."""
@@ -371,27 +359,29 @@ def test_a_fleet_that_does_not_fit_in_gpu_memory_is_halved(monkeypatch, at_once)
             self.me = self
 
     class Job:
-        def work(self, fleet, in_flight):
+        def train(self, fleet, in_flight):
             assert in_flight == at_once
             tried.append(len(fleet.runs))
             memory = Large()
             alive.add(memory)
-            assert len(alive) <= at_once, "what another fleet had is let go of"
-            yield 1
+            assert len(alive) <= at_once, "the memory of other fleets is freed"
+            yield Update(fleet, 1)
             if len(fleet.runs) > 2:
-                raise torch.cuda.OutOfMemoryError("too large")
-            if fleet.runs[0].algorithm == "pn-naive" and fleet.runs[0].config == 1:
-                raise RuntimeError("boom")
-            stored.extend(run.run_id for run in fleet.runs)
+                yield failed(fleet, "OutOfMemoryError", "too large", out_of_memory=True)
+            elif fleet.runs[0].algorithm == "pn-naive" and fleet.runs[0].config == 1:
+                yield failed(fleet, "RuntimeError", "boom")
+            else:
+                stored.extend(run.run_id for run in fleet.runs)
+                yield Update(fleet, fleet.steps, "stored")
 
-    ended = list(Streams(at_once).train(fleets, Job(), lambda fleet, done: news.append(done)))
-    assert max(tried) > 2, "the test must have something to halve"
-    failed = [run.run_id for each in ended if each.error for run in each.fleet.runs]
-    assert {str(each.error) for each in ended if each.error} == {"boom"}
-    assert sorted([*stored, *failed]) == sorted(make_plan(SPEC).run_ids), "every run ends once"
-    assert sorted(run.run_id for each in ended for run in each.fleet.runs) == sorted(
-        make_plan(SPEC).run_ids
-    )
-    assert failed
-    assert all(len(each.fleet.runs) <= 2 for each in ended)
-    assert len(news) == len(tried)
+    updates = list(Streams(ExecutorOptions(at_once)).train(fleets, Job()))
+    assert max(tried) > 2, "the test must have something to split"
+    ended = [update for update in updates if update.ending]
+    failures = [update for update in ended if update.failure]
+    lost = [run.run_id for update in failures for run in update.fleet.runs]
+    assert {update.failure.message for update in failures} == {"boom"}
+    planned = sorted(make_plan(SPEC).run_ids)
+    assert sorted([*stored, *lost]) == planned
+    assert sorted(run.run_id for update in ended for run in update.fleet.runs) == planned
+    assert all(len(update.fleet.runs) <= 2 for update in ended)
+    assert len(updates) - len(ended) == len(tried)

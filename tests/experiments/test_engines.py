@@ -1,9 +1,8 @@
-"""Who trains: workers that die, hang or are killed, two drivers in one folder, Ray, SLURM, signals. Nothing is lost."""
+"""Executors of this machine: workers that die, hang or are killed, two drivers, signals. Nothing is lost."""
 
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import signal
@@ -11,9 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
-from multiprocessing.connection import Connection
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,18 +20,17 @@ import pytest
 from typer.testing import CliRunner
 
 import puarena
-from puarena import datasets
+from puarena import catalog, datasets
 from puarena.cli import app
 from puarena.errors import UserError
-from puarena.experiments import executors
-from puarena.experiments.executors import gpus, pool
-from puarena.experiments.executors.base import How
-from puarena.experiments.executors.spawning import WorkerContext
+from puarena.experiments import duration, executors
+from puarena.experiments.executors import gpu, local
+from puarena.experiments.executors.base import ExecutorOptions
+from puarena.experiments.executors.local import Worker, WorkerPool
 from puarena.experiments.plan import group, make_plan
-from puarena.experiments.progress import Lines, Progress
-from puarena.experiments.shared_memory import SharedDatasets
+from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
-from puarena.experiments.status import standing
+from puarena.experiments.status import read_status
 from puarena.pu import Problem, draw_pu_data
 from puarena.results import open_results
 from stand_still import LIMIT, command, plugged, until
@@ -116,7 +114,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
     notes = open_results(tmp_path / "out").failures()
     assert {note["exception"] for note in notes} == {"WorkerLost", "SystemExit"}
     assert all(note["machine"] for note in notes)
-    assert standing(open_results(tmp_path / "out")).count("failed") == 6
+    assert read_status(open_results(tmp_path / "out")).count("failed") == 6
     assert "memfd:puarena" in (tmp_path / "maps").read_text(), "workers have one copy of the data"
 
 
@@ -135,8 +133,8 @@ class Killer(Progress):
         super().__init__()
         self.out, self.victim = out, 0
 
-    def news(self, fleet, done):
-        super().news(fleet, done)
+    def record(self, fleet, steps):
+        super().record(fleet, steps)
         for file in () if self.victim else (self.out / "claims").glob("[!.]*.1"):
             self.victim = json.loads(file.read_text())["pid"]
             os.kill(self.victim, signal.SIGKILL)
@@ -154,41 +152,27 @@ def test_a_killed_worker_is_replaced(tmp_path, whole):
     assert list((tmp_path / "claims").iterdir()) == []
 
 
-def a_worker(target, *given) -> tuple[pool.Pool, Connection]:
-    """A pool with one worker process that does this, and the worker's end of its line."""
-    here, there = WorkerContext().Pipe()
-    process = WorkerContext().Process(target=target, args=given)
-    process.start()
-    crew = pool.Pool([], None, How(), executors.Executor)
-    crew.workers.append(pool.Worker(process, here, {}))
-    return crew, there
+def sleep(connection, arrays):
+    """What a worker process does that is of no use."""
+    time.sleep(100)
 
 
-def test_what_a_listener_raises_is_not_the_end_of_a_worker():
-    """It was taken for one, and then waited for: an OSError of a display, or of a test that kills a dead process."""
-
-    def listener(fleet, done):
-        raise ProcessLookupError("of the listener")
-
-    crew, there = a_worker(time.sleep, 100)
-    there.send(("news", group(make_plan(SPEC).runs, 2)[0], ("name", 1)))
-    with pytest.raises(ProcessLookupError, match="of the listener"):
-        list(crew._hear(crew.workers[0], listener, deque()))
-    assert crew.workers[0].process.is_alive()
-    crew.workers[0].process.kill()
+def close(connection, arrays):
+    connection.close()
+    time.sleep(100)
 
 
-@pytest.mark.parametrize("what", ["its line is closed", "it is never ready"])
+@pytest.mark.parametrize("what", [sleep, close])
 def test_a_worker_that_is_of_no_use_is_ended(monkeypatch, what):
-    monkeypatch.setattr(pool, "ENDING", 0.1)
-    monkeypatch.setattr(pool, "OPENING", 0.0 if "ready" in what else 900.0)
-    crew, there = a_worker(time.sleep, 100)
-    if "closed" in what:
-        there.close()
-    process, waiting = crew.workers[0].process, deque()
-    assert list(crew._hear(crew.workers[0], print, waiting)) == []
-    assert process.exitcode == -signal.SIGKILL
-    assert crew.workers == []
+    monkeypatch.setattr(local, "EXIT_SECONDS", 0.5)
+    monkeypatch.setattr(local, "READY_SECONDS", 1.0)
+    monkeypatch.setattr(local, "serve", what)
+    job = SimpleNamespace(source=SimpleNamespace(datasets={}))
+    pool = WorkerPool([{}], job, executors.Executor, ExecutorOptions())
+    with pytest.raises(UserError) as error:
+        list(pool.train(group(make_plan(SPEC).runs)))
+    assert error.value.code == "out-of-resources"
+    assert pool.workers == []
 
 
 def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
@@ -255,16 +239,6 @@ def test_the_time_is_up(tmp_path):
         assert (done.exit_code, "--for" in done.stderr) == (2, True)
 
 
-def test_a_display_that_breaks_does_not_end_training(tmp_path, whole):
-    class Full(io.StringIO):
-        def write(self, text: str) -> int:
-            raise OSError(28, "No space left on device")
-
-    outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=1, progress=Lines(Full(), every=0))
-    assert outcome.failures == []
-    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
-
-
 def test_nobody_reads_what_a_run_says(tmp_path):
     (tmp_path / "spec.yaml").write_text(
         json.dumps(SPEC.override(algorithms=["upu"], configs=1).to_dict())
@@ -314,7 +288,7 @@ def test_inline_runs_use_one_thread_or_what_was_asked(tmp_path):
     seen = []
 
     class Threads(Progress):
-        def news(self, fleet, done):
+        def record(self, fleet, steps):
             seen.append(torch.get_num_threads())
 
     before = torch.get_num_threads()
@@ -334,8 +308,6 @@ def test_inline_runs_use_one_thread_or_what_was_asked(tmp_path):
     finally:
         torch.set_num_threads(before)
     assert seen == [1] * 4 + [2] * 4
-    with pytest.raises(UserError, match="threads is 0"):
-        puarena.run(SPEC, tmp_path / "no", device="cpu", threads=0)
 
 
 def test_what_a_doctor_moves_aside_is_computed_again(tmp_path, whole):
@@ -357,17 +329,18 @@ def test_what_a_doctor_moves_aside_is_computed_again(tmp_path, whole):
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
 
-def look_at(shared, line) -> None:
-    """In a worker: what the datasets are, and where their arrays lie."""
-    dataset = shared.datasets()["tiny"]
+def look_at(connection, arrays):
+    """In a worker: send what the datasets are, and where their arrays lie."""
+    dataset = local.attach_datasets(connection.recv(), arrays)["tiny"]
     for array in (dataset.features, dataset.evaluation):
-        line.send((array.shape, array.dtype.str, array.tobytes()))
-    line.send(Path("/proc/self/maps").read_text().count("memfd:puarena"))
-    dataset.features[:] = 0  # which nobody else sees
-    line.send(None)
+        connection.send((array.shape, array.dtype.str, array.tobytes()))
+    connection.send(Path("/proc/self/maps").read_text().count("memfd:puarena"))
+    dataset.features[:] = 0  # which the other processes do not see
+    connection.send(None)
 
 
-def test_worker_processes_have_one_copy_of_images():
+def test_worker_processes_have_one_copy_of_images(monkeypatch):
+    monkeypatch.setattr(local, "serve", look_at)
     images = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
     seen = images[:, :, 1:-1, 1:-1].copy()
     about = {
@@ -377,35 +350,40 @@ def test_worker_processes_have_one_copy_of_images():
         "size": 20,
     }
     dataset = datasets.Dataset(
-        "tiny", images, evaluation=seen, train=np.arange(30), test=np.arange(30, 40), **about
+        name="tiny",
+        features=images,
+        evaluation=seen,
+        train=np.arange(30),
+        test=np.arange(30, 40),
+        **about,
     )
-    shared = SharedDatasets.of({"tiny": dataset})
-    assert shared.bare["tiny"].features is None, "the bytes are not sent"
+    bare, arrays = local.share_datasets({"tiny": dataset})
+    assert bare["tiny"].features is None, "the bytes are not sent"
     for _ in range(2):
-        here, there = WorkerContext().Pipe()
-        process = WorkerContext().Process(target=look_at, args=(shared, there))
-        process.start()
+        worker = Worker({}, arrays)
+        worker.send(bare)
         for array in (images, seen):
-            assert here.recv() == (array.shape, array.dtype.str, array.tobytes())
-        assert here.recv() == 2
-        assert here.recv() is None
-        process.join()
+            received = worker.connection.recv()
+            assert received == (array.shape, array.dtype.str, array.tobytes())
+        assert worker.connection.recv() == 2
+        assert worker.connection.recv() is None
+        worker.kill()
 
 
 def test_worker_processes_without_shared_memory(tmp_path, whole, monkeypatch):
     def too_large(*given):
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
-    monkeypatch.setattr("puarena.experiments.shared_memory.os.ftruncate", too_large)
+    monkeypatch.setattr("puarena.experiments.executors.local.os.ftruncate", too_large)
     assert puarena.run(SPEC, tmp_path, device="cpu", workers=2).failures == []
     pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
 
 
-def test_a_process_for_every_gpu(tmp_path, whole, monkeypatch):
-    """As it is where there are GPUs, but that each process then trains on its CPU."""
-    monkeypatch.setattr(gpus, "present", lambda: ["0", "1", "7"])
-    monkeypatch.setattr(gpus, "Streams", executors.kinds()["inline"])
-    monkeypatch.setattr(gpus.GPUs, "devices", ("cpu",))
+def test_a_process_for_every_gpu(tmp_path, monkeypatch):
+    """As where there are GPUs, except that each process then trains on its CPU."""
+    monkeypatch.setattr(gpu, "list_gpus", lambda: ["0", "1", "7"])
+    monkeypatch.setattr(gpu, "Streams", local.Inline)
+    monkeypatch.setattr(gpu.GPUs, "devices", ("cpu",))
     (tmp_path / "look.py").write_text(LOOK)
     spec = SPEC.override(algorithms=["look", "upu"], plugins=[str(tmp_path / "look.py")], configs=3)
     outcome = puarena.run(spec, tmp_path / "out", device="cpu", gpus="0,7")
@@ -415,26 +393,17 @@ def test_a_process_for_every_gpu(tmp_path, whole, monkeypatch):
     assert len(list(tmp_path.glob("seen-*"))) == 2, "a process each"
 
 
-def test_a_device_is_chosen_before_torch_is_imported():
-    code = "import sys, puarena.experiments.executors.pool, puarena.experiments.shared_memory; sys.exit('torch' in sys.modules)"
-    environment = os.environ | {"PYTHONPATH": str(Path(puarena.__file__).parents[1])}
-    assert (
-        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
-    )
-
-
 def test_gpus_are_named():
-    assert gpus.named("all", ["0", "1"]) == gpus.named(None, ["0", "1"]) == ["0", "1"]
-    assert gpus.named("1", ["0", "1"]) == ["1"]
-    with pytest.raises(UserError, match=r"no GPU '2' here; choose all, or some of: 0, 1"):
-        gpus.named("0,2", ["0", "1"])
-    with pytest.raises(UserError, match="names no GPU"):
-        gpus.named(",", ["0"])
+    assert gpu.choose_gpus("all", ["0", "1"]) == gpu.choose_gpus(None, ["0", "1"]) == ["0", "1"]
+    assert gpu.choose_gpus("1", ["0", "1"]) == ["1"]
+    for gpus, code in (("0,2", "unknown-name"), (",", "invalid-value")):
+        with pytest.raises(UserError) as error:
+            gpu.choose_gpus(gpus, ["0", "1"])
+        assert error.value.code == code
     fleets = group(make_plan(SPEC.override(configs=10)).runs, 2)
-    assert executors.choose("cuda", None, fleets, how=How(gpus="all")).name == "gpus"
-    one, eight = (executors.choose("cuda", None, fleets, "gpus", How(gpus=n)) for n in ("1", "8"))
+    one, eight = (gpu.GPUs(ExecutorOptions(gpus=count)) for count in ("1", "8"))
     seconds = [100.0] * len(fleets)
-    assert eight.duration(fleets, seconds) < one.duration(fleets, seconds) / 3
+    assert eight.estimate(fleets, seconds) < one.estimate(fleets, seconds) / 3
 
 
 def test_plan_says_how_long_other_engines_take_and_refuses_as_run_does(tmp_path):
@@ -469,12 +438,12 @@ def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp
     monkeypatch.delenv("PUARENA_DATA", raising=False)
     classes = np.repeat(np.arange(info.class_count), 3000)
     here = datasets.Dataset(
-        name,
-        np.zeros((len(classes), 1), np.float32),
-        classes,
-        info.class_names,
-        dict(info.cases),
-        info.size,
+        name=name,
+        features=np.zeros((len(classes), 1), np.float32),
+        classes=classes,
+        class_names=info.class_names,
+        cases=dict(info.cases),
+        size=info.size,
         test_fraction=0.2,
     )
     for rate in (0.9, 0.6, 0.0001):
@@ -499,61 +468,47 @@ def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    "words, what",
+    "words, named",
     [
-        (["--gpus", "all"], "--gpus is for the engines gpus, ray"),
-        (["--set", "address=auto"], "--address is for the engines ray"),
-        (["--set", "slurm_partition=p"], "--slurm-partition is for the engines slurm"),
-        (["--set", "gpus_per_fleet=0.5"], "--gpus-per-fleet is for the engines ray, slurm"),
-        (
-            ["--engine", "inline", "--set", "fleet_timeout=9s"],
-            "--fleet-timeout is for the engines gpus, processes, ray, slurm",
-        ),
-        (["--engine", "ray", "--gpus", "0,1"], "the cluster says which GPUs there are"),
+        (["--gpus", "all"], "gpus, ray"),
+        (["--set", "address=auto"], "ray"),
+        (["--set", "slurm_partition=p"], "slurm"),
+        (["--set", "gpus_per_fleet=0.5"], "ray, slurm"),
+        (["--engine", "inline", "--set", "fleet_timeout=9s"], "gpus, processes, ray, slurm"),
+        (["--engine", "ray", "--gpus", "0,1"], "gpus_per_fleet"),
     ],
 )
-def test_what_an_engine_would_not_listen_to_is_refused(tmp_path, words, what):
-    spec = [
-        "demo",
-        "--algorithms",
-        "nnpu",
-        "--steps",
-        "10",
-        "--device",
-        "cpu",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    done = CliRunner().invoke(app, ["run", *spec, *words])
-    assert (done.exit_code, what in done.stderr) == (2, True), done.output
+def test_an_option_that_an_engine_would_ignore_is_refused(tmp_path, words, named):
+    spec = ["demo", "--algorithms", "nnpu", "--steps", "10", "--device", "cpu"]
+    done = CliRunner().invoke(app, ["run", *spec, "--out", str(tmp_path / "out"), *words])
+    assert done.exit_code == 2, done.output
+    assert words[-1].partition("=")[0].removeprefix("--") in done.stderr or "gpus" in done.stderr
+    assert named in done.stderr
 
 
-def test_full_passes_are_counted():
-    from puarena.experiments.duration import Speed, _seconds, shape_of
-
-    both = make_plan(SPEC.override(algorithms=["lbe", "nnpu"]))
-    fleets = {fleet.first.algorithm: fleet for fleet in group(both.runs)}
-    shape = shape_of(both, fleets["lbe"])
-    with_passes, without = (
-        _seconds(fleets["lbe"], shape, Speed(0, 0.0, record, 2, shape))
-        for record in (shape.evaluated * 1e-3, 0.0)
-    )
-    records = 40 // 10 * shape.evaluated * 1e-3
-    assert with_passes - without > records
+def test_full_passes_cost_time(monkeypatch):
+    monkeypatch.setattr(duration, "measure_speed", lambda *given: 1e6)
+    plan = make_plan(SPEC.override(algorithms=["lbe", "nnpu"]))
+    fleets = [fleet for fleet in group(plan.runs) if fleet.first.algorithm == "lbe"]
+    with_passes = duration.estimate_fleets(plan, fleets, "cpu")
+    plain = replace(catalog.get("lbe"), passes_every_epoch=False)
+    monkeypatch.setattr(catalog, "get", lambda name: plain)
+    without = duration.estimate_fleets(plan, fleets, "cpu")
+    assert sum(with_passes) > sum(without)
 
 
 @pytest.mark.parametrize("engine, extra", [("ray", "puarena[ray]"), ("slurm", "puarena[slurm]")])
 def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, engine, extra):
     for name in ("ray", "submitit"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        UserError, match=r"install it with: pip install '" + extra.replace("[", r"\[")
-    ):
+    with pytest.raises(UserError) as error:
         puarena.run(SPEC, tmp_path, device="cpu", engine=engine)
+    assert error.value.code == "missing-dependency"
+    assert extra in str(error.value)
 
 
-def test_claims_are_given_up_with_their_threads_alive(tmp_path):
-    """A run in a thread, where no signal can be noted, works as well."""
+def test_a_run_in_a_thread(tmp_path):
+    """No signal can be noted there."""
     outcomes = []
     thread = threading.Thread(
         target=lambda: outcomes.append(puarena.run(SPEC, tmp_path, device="cpu", workers=1))

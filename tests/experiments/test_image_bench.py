@@ -14,13 +14,15 @@ import torch
 from typer.testing import CliRunner
 
 import puarena
-from puarena import datasets, networks, training
+from puarena import catalog, datasets, training
 from puarena.cli import app, listing
 from puarena.datasets import Dataset, DatasetInfo, Views, registry
 from puarena.experiments import duration, suites
-from puarena.experiments.executors import processes, streams
+from puarena.experiments.executors import gpu, local
+from puarena.experiments.executors.base import ExecutorOptions
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
+from puarena.experiments.worker import Update
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
 from puarena.report.figures import draw_figure, find_figures, read_figure_data
@@ -215,25 +217,26 @@ def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", object)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    monkeypatch.setattr(streams, "STREAMS", 2)
+    monkeypatch.setattr(gpu, "STREAMS", 2)
     kinds = ("mlp", "resnet32")
     assert all(sum(fleet.first.network == kind for fleet in fleets) > 1 for kind in kinds)
     for wanted, expected in ((None, {"mlp": 2, "resnet32": 1}), (1, {"mlp": 1, "resnet32": 1})):
         order, in_flight, most = [], [], dict.fromkeys(kinds, 0)
 
-        def work(fleet, sharing, order=order, in_flight=in_flight, most=most, expected=expected):
+        def train(fleet, sharing, order=order, in_flight=in_flight, most=most, expected=expected):
             kind = fleet.first.network
             assert sharing == expected[kind]
             order.append(kind)
             in_flight.append(kind)
             most[kind] = max(most[kind], len(in_flight))
             assert set(in_flight) == {kind}, "each kind apart"
-            yield 1
+            yield Update(fleet, 1)
             in_flight.remove(kind)
+            yield Update(fleet, fleet.steps, "stored")
 
-        job = SimpleNamespace(work=work)
-        ended = list(streams.Streams(wanted).train(fleets, job, lambda fleet, done: None))
-        assert {each.fleet for each in ended} == set(fleets)
+        job = SimpleNamespace(train=train)
+        updates = gpu.Streams(ExecutorOptions(wanted)).train(fleets, job)
+        assert {update.fleet for update in updates if update.ending} == set(fleets)
         assert order == sorted(order), "those that fill the device come last"
         assert most == expected
 
@@ -300,29 +303,13 @@ def shape(**changes) -> duration.Shape:
 
 
 def test_a_probe_on_images_is_small_and_tables_are_probed_as_they_are():
-    small, runs = duration.reduced(shape(), 4, "cpu")
+    small, runs = duration.shrink(shape(), 4, "cpu")
     assert runs * small.batch_size < 20
     assert small.evaluated < 20
     assert small.n_p - small.n_p // 10 >= small.batch_size
-    assert {duration.reduced(shape(batch_size=b), 4, "cpu")[0].key for b in (32, 64, 128)} == {
-        small.key
-    }
+    assert len({duration.shrink(shape(batch_size=b), 4, "cpu")[0] for b in (32, 64, 128)}) == 1
     flat = shape(features=(16,), network="mlp")
-    assert duration.reduced(flat, 100, "cpu") == (flat, 12)
-    assert (
-        len(
-            {
-                s.key
-                for s in (
-                    shape(),
-                    shape(views=Views()),
-                    shape(precision="bf16"),
-                    shape(network="mlp"),
-                )
-            }
-        )
-        == 4
-    )
+    assert duration.shrink(flat, 100, "cpu") == (flat, 12)
 
 
 def test_a_probe_trains_the_real_thing(monkeypatch):
@@ -334,25 +321,22 @@ def test_a_probe_trains_the_real_thing(monkeypatch):
         return real(rows, config, features, evaluation=evaluation)
 
     monkeypatch.setattr(training, "train", train)
-    small, runs = duration.reduced(shape(precision="bf16"), 4, "cpu")
-    speed = duration.probe(small, runs, "cpu", 0.1)
-    assert speed.step > 0
-    assert speed.record > 0
+    assert duration.measure_speed(shape(precision="bf16"), 4, "cpu") > 0
     ((config, features, evaluation),) = seen
     assert (config.network, config.precision, features.dtype) == ("resnet32", "bf16", np.uint8)
     assert (features.shape[1:], evaluation) == ((3, SIDE, SIDE), None)
 
 
-def test_cost_in_proportion(tiny):
-    plan = make_plan(
-        tiny_spec(steps=1000, record_every=100, hyper={"*": {"batch_size": 64}}, splits=4)
-    )
+def test_cost_in_proportion(tiny, monkeypatch):
+    monkeypatch.setattr(duration, "measure_speed", lambda *given: 10.0)
+    monkeypatch.setattr(duration, "shape_of", lambda *given: shape())
+    hyper = {"*": {"batch_size": 64}}
+    plan = make_plan(tiny_spec(steps=1000, record_every=100, hyper=hyper, splits=4))
     (fleet,) = group(plan.runs, device="cpu")
-    probed = duration.reduced(shape(), 4, "cpu")[0]
-    speed = duration.Speed(start=0.0, step=1.0, record=1.0, runs=1, shape=probed)
-    seconds = duration._seconds(fleet, shape(), speed) - duration.WRITING
-    expected = 4 * (1000 * 64 / probed.batch_size + 10 * (60 + 140 + 500) / probed.evaluated)
-    assert seconds == pytest.approx(expected)
+    (seconds,) = duration.estimate_fleets(plan, [fleet], "cpu")
+    cost = catalog.get(fleet.first.algorithm).cost
+    work = 4 * (1000 * 3 * 2 * 64 * cost + 10 * (60 + 140 + 500))
+    assert seconds - duration.STORE_SECONDS == pytest.approx(work / 10)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -360,24 +344,21 @@ def test_estimate_without_files(device, monkeypatch):
     """With made-up speeds: what is added up; a GPU gains nothing from residual fleets at once."""
     monkeypatch.setattr(datasets, "load", lambda *given: pytest.fail("an estimate needs no files"))
     monkeypatch.setattr(duration, "choose_device", lambda name: name)
-    monkeypatch.setattr(
-        duration, "check_problems", lambda *given: None
-    )  # it draws where the files are here
+    # It draws problems whose files are here.
+    monkeypatch.setattr(duration, "check_problems", lambda *given: None)
     probed = []
 
-    def probe(shape, runs, device, budget):
+    def measure(shape, runs, device):
         probed.append(shape)
-        return duration.Speed(0.0, 0.1, 0.0, runs, shape)
+        return 1e5
 
-    monkeypatch.setattr(duration, "probe", probe)
+    monkeypatch.setattr(duration, "measure_speed", measure)
     plan = make_plan(images(algorithms=["nnpu"], configs=1))
     found = duration.summarize(plan, device)
-    assert [p.stored for p in probed] == [None, (3, 73, 73)]
-    runs, batch = networks.get("resnet32").probe[device]
-    alone = 12 * 20_000 * 0.1 * 64 / batch / runs
-    at_once = 1 if device == "cuda" else min(processes.available_cores(), found["fleets"])
-    extra = found["fleets"] * duration.WRITING + processes.STARTING
-    assert alone / at_once <= found["seconds"] <= alone / at_once * 1.5 + extra
+    assert [shape.stored for shape in probed] == [None, (3, 73, 73)]
+    work = sum(20_000 * 3 * 2 * run.batch_size for run in plan.runs) / 1e5
+    at_once = 1 if device == "cuda" else min(local.count_cores(), found["fleets"])
+    assert work / at_once <= found["seconds"] <= 1.5 * work / at_once + 10
     assert (found["runs"], found["steps"]) == (12, 12 * 20_000)
 
 

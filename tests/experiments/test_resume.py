@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import signal
 from dataclasses import replace
@@ -19,9 +18,8 @@ from safetensors.torch import load_file, save
 import puarena
 from puarena import training
 from puarena.algorithms import Phase
-from puarena.cli import experiments
 from puarena.errors import UserError
-from puarena.experiments import resume
+from puarena.experiments import checkpoints
 from puarena.experiments.doctor import examine
 from puarena.experiments.plan import make_plan
 from puarena.experiments.progress import Progress
@@ -174,13 +172,13 @@ class Told(Progress):
         super().__init__()
         self.stop, self.records, self.said = stop, 0, []
 
-    def news(self, fleet, done):
-        super().news(fleet, done)
+    def record(self, fleet, steps):
+        super().record(fleet, steps)
         self.records += 1
         if self.records == self.stop:
             raise KeyboardInterrupt
 
-    def say(self, text):
+    def message(self, text):
         self.said.append(text)
 
 
@@ -299,27 +297,28 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
         )
 
 
-def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
+def test_a_checkpoint_of_no_use_is_removed_and_reported(tmp_path, whole):
     go(tmp_path, 3)
     (file,) = states(tmp_path)
     content, store, runs = file.read_bytes(), open_results(tmp_path), make_plan(SPEC).runs
-    states_here = resume.StateFolder(file.parent, store.spec_hash, "cpu")
+    states_here = checkpoints.CheckpointFolder(file.parent, store.spec_hash, "cpu")
     with safe_open(file, framework="pt") as opened:
         marks = opened.metadata()
     for key in ("format", "puarena", "torch", "device", "spec"):
         rewrite(file, **{key: "other"})
         said: list[str] = []
-        assert resume.interrupted_fleets(store, runs, states_here, said.append) == {}
+        assert checkpoints.find_interrupted(store, runs, states_here, said.append) == {}
         assert said == [
-            f"'{file}' was made with {key} other and not {marks[key]}; its runs start anew"
+            f"'{file}' was made with {key} other instead of {marks[key]}; "
+            "its runs start from the beginning"
         ]
         assert not file.exists()
         file.write_bytes(content)
     for damaged in (b"", content[:100], content[:-100]):
         file.write_bytes(damaged)
         said = []
-        assert resume.interrupted_fleets(store, runs, states_here, said.append) == {}
-        assert said[0].startswith(f"'{file}' is damaged; its runs start anew, and it is kept as")
+        assert checkpoints.find_interrupted(store, runs, states_here, said.append) == {}
+        assert said[0].startswith(f"'{file}' is damaged")
         assert not file.exists()
     file.write_bytes(content[:-100])
     assert go(tmp_path).records == 14
@@ -342,14 +341,16 @@ def test_a_file_of_no_use_is_removed_with_a_word(tmp_path, whole):
     ],
 )
 def test_odd_marks_of_a_state(tmp_path, whole, key, value):
-    """They are set aside with a word; never a traceback, never a fleet that was not trained."""
+    """The file is set aside and reported, and its runs are trained from the beginning."""
     go(tmp_path, 3)
     (file,) = states(tmp_path)
     rewrite(file, **{key: value})
     found = [(each.file, each.what) for each in examine(tmp_path).findings]
-    assert found == ([] if value == "1000000" else [(str(file), "is not the state of a fleet")])
+    assert found == (
+        [] if value == "1000000" else [(str(file), "is not the checkpoint of a fleet")]
+    )
     told = go(tmp_path)
-    assert f"'{file}' is damaged; its runs start anew" in told.said[0]
+    assert f"'{file}' is damaged" in told.said[0]
     assert (tmp_path / "damaged" / file.name).exists()
     pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
 
@@ -372,7 +373,7 @@ def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
     tensors = load_file(file)
     tensors["0/stray"] = tensors.pop("0/log.lost_at")
     rewrite(file, tensors)
-    with pytest.warns(UserWarning, match="training starts anew: its tensors have other names"):
+    with pytest.warns(UserWarning, match="its tensors have other names"):
         go(tmp_path)
     pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
 
@@ -380,15 +381,15 @@ def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
 def test_a_folder_keeps_its_fleets(tmp_path, whole):
     """What a run is trained with changes the rounding of its numbers, so a folder is grouped once."""
     go(tmp_path / "a", 2)
-    with pytest.raises(
-        puarena.UserError, match=r"fleets of the networks' own size.*--fleet-size 2 away, or use"
-    ):
+    with pytest.raises(UserError) as refused:
         go(tmp_path / "a", fleet_size=2)
+    assert refused.value.code == "conflict"
     go(tmp_path / "a")
     pd.testing.assert_frame_equal(whole, curves(tmp_path / "a"), check_exact=True)
     go(tmp_path / "b", 2, fleet_size=2)
-    with pytest.raises(puarena.UserError, match="fleets of at most 2 runs"):
+    with pytest.raises(UserError, match="at most 2 runs") as refused:
         go(tmp_path / "b", fleet_size=3)
+    assert refused.value.code == "conflict"
     go(tmp_path / "b", fleet_size=2)
     assert puarena.load(tmp_path / "b").df().groupby("fleet")["run"].nunique().max() == 2
 
@@ -404,10 +405,9 @@ def test_of_two_groupings_that_race_one_is_refused(tmp_path, monkeypatch):
         put(store, planned, first)
 
     monkeypatch.setattr(Folder, "keep_planned", later)
-    with pytest.raises(
-        UserError, match=r"has fleets of the networks' own size.*leave --fleet-size 1 away"
-    ):
+    with pytest.raises(UserError) as refused:
         puarena.run(spec, tmp_path, device="cpu", workers=1, fleet_size=1)
+    assert refused.value.code == "conflict"
 
 
 def test_states_of_runs_that_are_done_go_silently(tmp_path):
@@ -424,8 +424,8 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, whole, monkeypatch):
     def full(*given):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(resume, "write_file", full)
-    with pytest.warns(UserWarning, match=r"No space left.*training goes on"):
+    monkeypatch.setattr(checkpoints, "write_file", full)
+    with pytest.warns(UserWarning, match="No space left"):
         go(tmp_path)
     assert states(tmp_path) == []
     pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
@@ -435,9 +435,9 @@ def test_states_are_rare(tmp_path):
     written = []
 
     class Seen(Told):
-        def news(self, fleet, done):
+        def record(self, fleet, steps):
             written.append(states(tmp_path))
-            super().news(fleet, done)
+            super().record(fleet, steps)
 
     with pytest.raises(KeyboardInterrupt):
         puarena.run(
@@ -446,23 +446,23 @@ def test_states_are_rare(tmp_path):
             device="cpu",
             workers=1,
             progress=Seen(10),
-            checkpoint_every=resume.EVERY,
+            checkpoint_every=checkpoints.CHECKPOINT_SECONDS,
         )
     assert not any(written)
     assert len(states(tmp_path)) == 1, "but a last one is kept"
-    with pytest.raises(puarena.UserError, match="checkpoint_every is -1"):
+    with pytest.raises(UserError, match="checkpoint_every is -1") as refused:
         puarena.run(SPEC, tmp_path, device="cpu", checkpoint_every=-1)
-    assert inspect.signature(experiments.run).parameters["checkpoint_every"].default == resume.EVERY
+    assert refused.value.code == "invalid-value"
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):
     from puarena.experiments.joint_spec import unite
-    from puarena.experiments.status import standing
+    from puarena.experiments.status import read_status
     from puarena.results.merge import merge
 
     go(tmp_path / "a", 8)
     store = open_results(tmp_path / "a")
-    found = standing(store)
+    found = read_status(store)
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
     assert len(store.runs_with_state()) == 2
     go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import platform
 import re
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +16,13 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena.cli import app
-from puarena.experiments import beacon, status
+from puarena.experiments import status
 from puarena.experiments.machine import describe_environment
-from puarena.experiments.plan import Plan, group, make_plan
+from puarena.experiments.plan import Plan, group, make_plan, to_planned
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.results import Folder, Results
+from puarena.results.planned import Planned
 from sample_results import curves
 
 SPEC = Spec(
@@ -44,7 +41,16 @@ def plan() -> Plan:
 
 @pytest.fixture
 def store(tmp_path: Path, plan: Plan) -> Results:
-    return Folder.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
+    store = Folder.create(tmp_path / "out", plan.spec.to_dict(), plan.spec.hash())
+    rows = to_planned(group(plan.runs, 1))
+    store.keep_planned(Planned({run: row | {"fleet": fleet_of(row)} for run, row in rows.items()}))
+    return store
+
+
+def fleet_of(row: dict[str, Any]) -> str:
+    """In these tests, the runs of one algorithm on one case but the last one are a fleet."""
+    alone = (row["split"], row["config"]) == (1, 1)
+    return f"{row['algorithm']}-{row['case']}{'-alone' if alone else ''}"
 
 
 def runs_of(plan: Plan, algorithm: str, case: int) -> list[str]:
@@ -66,27 +72,17 @@ def text_of(store: Results) -> str:
     return out.getvalue()
 
 
-def note(store: Results, runs: list[str], host: str | None = None, pid: int | None = None) -> Path:
-    file = store.path / f".running-{host}-{pid}.json"
-    content = {
-        "host": host or platform.node(),
-        "pid": os.getpid() if pid is None else pid,
-        "fleets": {"f": runs},
-    }
-    file.write_text(json.dumps(content))
-    return file
-
-
 def test_tree(store: Results, plan: Plan) -> None:
-    upu, nnpu, second = runs_of(plan, "upu", 1), runs_of(plan, "nnpu", 1), runs_of(plan, "upu", 2)
+    upu, nnpu = runs_of(plan, "upu", 1), runs_of(plan, "nnpu", 1)
     write(store, "a", upu)
     write(store, "b", nnpu[:1], status="diverged at step 300")
     write(store, "c", nnpu[1:2], status="diverged at step 100")
     store.write_failure("d", nnpu[2:3], "RuntimeError: [red]boom[/red]")
-    note(store, second[:3])
-    current = status.standing(store)
+    claim = store.claim("upu-2")
+    assert claim is not None
+    current = status.read_status(store)
     assert current.counts == {"planned": 16, "done": 6, "diverged": 2, "failed": 1, "missing": 9}
-    assert (current.count("running"), current.count("missing"), current.over) == (3, 6, False)
+    assert (current.count("running"), current.count("missing"), current.is_over) == (3, 6, False)
     lines = text_of(store).splitlines()
     assert lines[0] == "planned 16  done 6 (2 diverged)  failed 1  missing 9 (3 of them running)"
     assert lines[1].endswith("digits, case 1, OS 30%, prior 0.5: 6 of 8 done")
@@ -99,15 +95,16 @@ def test_tree(store: Results, plan: Plan) -> None:
     assert lines[6].endswith("upu   0 of 4 done, 3 running, 1 missing")
     assert lines[7].endswith("nnpu  0 of 4 done, 4 missing")
     assert len(lines) == 8
+    claim.release()
+    assert status.read_status(store).count("running") == 0
 
 
 def test_a_diverged_run_is_done(store: Results, plan: Plan) -> None:
-    """It is data; that it diverged is said in its own words and color."""
     write(store, "a", plan.run_ids[:1], status="diverged at step 300")
     write(store, "b", plan.run_ids[1:])
-    current = status.standing(store)
+    current = status.read_status(store)
     assert current.counts == {"planned": 16, "done": 16, "diverged": 1, "failed": 0, "missing": 0}
-    assert current.over
+    assert current.is_over
     assert "(1 diverged at step 300)" in text_of(store)
     assert "failed 0" in text_of(store)
     out = io.StringIO()
@@ -118,7 +115,7 @@ def test_a_diverged_run_is_done(store: Results, plan: Plan) -> None:
 def test_a_second_attempt_that_is_stored_is_done(store: Results, plan: Plan) -> None:
     store.write_failure("old", plan.run_ids[:2], "boom")
     write(store, "new", plan.run_ids[:1])
-    assert status.standing(store).counts == {
+    assert status.read_status(store).counts == {
         "planned": 16,
         "done": 1,
         "diverged": 0,
@@ -128,62 +125,38 @@ def test_a_second_attempt_that_is_stored_is_done(store: Results, plan: Plan) -> 
 
 
 def test_reasons() -> None:
-    assert status.grouped(["b", "a", "b"]) == ["2 x b", "a"]
-    assert status.grouped([]) == []
-    assert status.grouped(list("aabcdefg")) == ["2 x a", "b", "c", "d", "e", "2 more reasons"]
+    assert status.count_reasons(["b", "a", "b"]) == ["2 x b", "a"]
+    assert status.count_reasons([]) == []
+    assert status.count_reasons(list("aabcdefg")) == ["2 x a", "b", "c", "d", "e", "2 more reasons"]
 
 
 def test_a_failed_fleet_that_is_tried_again_is_running(store: Results, plan: Plan) -> None:
     runs = runs_of(plan, "upu", 1)
     store.write_failure("d", runs, "boom")
-    note(store, runs)
-    assert (status.standing(store).count("failed"), status.standing(store).count("running")) == (
-        0,
-        4,
-    )
+    claim = store.claim("upu-1")
+    assert claim is not None
+    current = status.read_status(store)
+    assert (current.count("failed"), current.count("running")) == (1, 3)
+    claim.release()
 
 
-def test_what_is_stale_is_not_running(store: Results, plan: Plan) -> None:
-    runs = runs_of(plan, "upu", 1)
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    file = note(store, runs, pid=ended.pid)
-    if os.name != "nt":
-        assert beacon.running(store.path) == set()
-    file.unlink()
-    file = note(store, runs, host="elsewhere", pid=1)
-    assert beacon.running(store.path) == set(runs)
-    long_ago = time.time() - 2 * beacon.STALE
-    os.utime(file, (long_ago, long_ago))
-    assert beacon.running(store.path) == set()
-    file.write_text("half of a fi")
-    assert beacon.running(store.path) == set()
-    with beacon.Beacon(store.path):
-        assert not file.exists()
-
-
-def test_a_run_tells_what_it_trains(tmp_path: Path) -> None:
+def test_what_a_process_trains_is_running(tmp_path: Path) -> None:
+    """Its claims say so, until it ends."""
     seen = []
 
     class Watch(Progress):
-        def news(self, fleet: Any, done: int) -> None:
-            super().news(fleet, done)
-            seen.append(({run.run_id for run in fleet.runs}, beacon.running(tmp_path)))
+        def record(self, fleet: Any, steps: int) -> None:
+            super().record(fleet, steps)
+            if steps < fleet.steps:
+                seen.append((len(fleet.runs), status.read_status(store).count("running")))
 
-    puarena.run(
-        SPEC.override(algorithms=["upu"], cases=[1]), out=tmp_path, device="cpu", progress=Watch()
-    )
+    spec = SPEC.override(algorithms=["upu"], cases=[1], record_every=10)
+    store = Folder.create(tmp_path, (plan := make_plan(spec)).spec.to_dict(), plan.spec.hash())
+    puarena.run(spec, out=tmp_path, device="cpu", workers=1, progress=Watch())
     assert seen
-    assert all(fleet <= active for fleet, active in seen)
-    assert beacon.running(tmp_path) == set()
+    assert all(running == runs for runs, running in seen)
+    assert status.read_status(store).count("running") == 0
     assert not list(tmp_path.glob(".*"))
-
-
-def test_a_beacon_never_breaks_a_run(tmp_path: Path, plan: Plan) -> None:
-    with beacon.Beacon(tmp_path / "no folder") as light:
-        fleet = group(plan.runs, 64)[0]
-        light.trains(fleet)
-        light.ended(fleet)
 
 
 def test_watch_ends_when_all_is_done(store: Results, plan: Plan) -> None:
@@ -192,10 +165,10 @@ def test_watch_ends_when_all_is_done(store: Results, plan: Plan) -> None:
     later = threading.Timer(0.3, lambda: write(store, "b", plan.run_ids[10:]))
     later.start()
     current = status.watch(
-        store, every=0.05, console=Console(file=out, width=100, force_terminal=True)
+        store, seconds=0.05, console=Console(file=out, width=100, force_terminal=True)
     )
     later.join()
-    assert current.over
+    assert current.is_over
     assert current.counts == {"planned": 16, "done": 16, "diverged": 0, "failed": 0, "missing": 0}
     assert "done 10" in out.getvalue()
     assert "done 16" in out.getvalue()
@@ -213,7 +186,6 @@ def test_watch_ends_on_an_interrupt(store: Results, monkeypatch: pytest.MonkeyPa
 
 def test_command(store: Results, plan: Plan) -> None:
     write(store, "a", plan.run_ids[:10])
-    note(store, plan.run_ids[10:11])
     done = CliRunner().invoke(app, ["status", str(store.path), "--json"])
     assert json.loads(done.stdout) == {
         "planned": 16,

@@ -247,7 +247,7 @@ def test_a_table_network_on_images_is_planned_and_timed(device):
     )
     assert {run.network for run in plan.runs} == {"linear"}
     first = group(plan.runs, None, device)[0]
-    _, runs = duration.reduced(duration.shape_of(plan, first), len(first.runs), device)
+    _, runs = duration.shrink(duration.shape_of(plan, first), len(first.runs), device)
     assert runs <= Linear.probe[device][0]
 
 

@@ -193,10 +193,10 @@ def test_the_claim_of_the_dead_expires(tmp_path: Path) -> None:
 def test_a_claim_of_another_machine_needs_signs_of_life(tmp_path: Path) -> None:
     file = tmp_path / "f.1"
     file.write_text(
-        json.dumps({"token": "t", "machine": "elsewhere", "host": "h", "pid": 1, "began": ""})
+        json.dumps({"token": "t", "machine": "elsewhere", "host": "h", "pid": 1, "started": ""})
     )
     assert claims.claim(tmp_path, "f") is None
-    past = time.time() - 2 * claims.STALE
+    past = time.time() - 2 * claims.STALE_SECONDS
     os.utime(file, (past, past))
     mine = claims.claim(tmp_path, "f")
     assert mine is not None
@@ -250,8 +250,8 @@ def test_doctor(store: Folder) -> None:
     assert what["b.parquet"] == "has 1 runs that were not planned"
     assert what["c.safetensors"] == "is damaged"
     assert what["d.safetensors"] == "has 1 runs that were not planned"
-    assert set(what) == {"spec.json", "a.parquet", "b.parquet", "c.safetensors", "d.safetensors"}
+    assert set(what) == {"a.parquet", "b.parquet", "c.safetensors", "d.safetensors"}
     assert (report["shards"], report["planned"]) == (1, 3)
     CliRunner().invoke(app, ["doctor", str(store.path), "--repair"])
-    assert {path.name for path in (store.path / "damaged").iterdir()} == set(what) - {"spec.json"}
+    assert {path.name for path in (store.path / "damaged").iterdir()} == set(what)
     assert open_results(store.path).done_runs() == set()

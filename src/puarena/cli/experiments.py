@@ -79,18 +79,19 @@ def plan(
     """Count runs and fleets, and measure how long they take on this machine, or on several."""
     from puarena.experiments.duration import summarize
     from puarena.experiments.plan import make_plan
-    from puarena.experiments.progress import in_words
+    from puarena.experiments.progress import format_duration
 
     changes = opt.read_parameters(parameters)
     share = changes.pop("gpus_per_fleet", None)
     plan = make_plan(opt.read_spec(ctx.params, changes))
     count = None if gpus is None else str(gpus)
-    summary = summarize(plan, device, data, workers, engine, gpus=count, gpus_per_fleet=share)
+    options = {"workers": workers, "gpus": count, "gpus_per_fleet": share}
+    summary = summarize(plan, device, data, engine, **options)
     _log_notes(plan.notes)
     machines = _describe_machines(engine, gpus, summary["device"])
     text = (
         f"{plan.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, "
-        f"{summary['steps']:,} steps; about {in_words(summary['seconds'])} {machines}"
+        f"{summary['steps']:,} steps; about {format_duration(summary['seconds'])} {machines}"
     )
     emit(ctx, summary, text)
 
@@ -174,7 +175,7 @@ def status(
     if watch and not ctx.obj.json:
         statuses.watch(store, console=open_console())
         return
-    emit(ctx, statuses.standing(store).counts, lambda console: statuses.show(store, console))
+    emit(ctx, statuses.read_status(store).counts, lambda console: statuses.show(store, console))
 
 
 @app.command()
@@ -207,9 +208,9 @@ def doctor(
 def _train(ctx: typer.Context, spec: Spec, out: Path, options: dict[str, Any]) -> Outcome:
     """Run a spec with live progress, and log what was left out and what failed."""
     from puarena.experiments import run as experiments
-    from puarena.experiments.progress import for_terminal
+    from puarena.experiments.progress import ConsoleProgress
 
-    progress = False if ctx.obj.quiet else for_terminal(thorough=ctx.obj.verbose)
+    progress = False if ctx.obj.quiet else ConsoleProgress(verbose=ctx.obj.verbose)
     try:
         outcome = experiments.run(**(options | {"spec": spec, "out": out, "progress": progress}))
     except KeyboardInterrupt as interrupt:

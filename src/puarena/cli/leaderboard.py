@@ -50,11 +50,11 @@ def publish(
 
     done = write(folder, out, name, commit, machine, wall, partial, replace)
     lines = [f"wrote {file} ({file.stat().st_size / 1e3:,.0f} kB)" for file in done.files]
-    lines.append(done.standing.line)
+    lines.append(done.status.line)
     if done.departs:
         departures = "; ".join(done.departs)
         lines.append(f"card, tables and leaderboard list what differs from the suite: {departures}")
-    answer = {"files": done.files, "counts": done.standing.counts, "departs": done.departs}
+    answer = {"files": done.files, "counts": done.status.counts, "departs": done.departs}
     emit(ctx, answer, "\n".join(lines))
     if done.shelf_size > LIMIT:
         size = done.shelf_size / 1e6
@@ -112,7 +112,7 @@ def reproduce(
 
     The exit code is 1 if they differ.
     """
-    from puarena.experiments.progress import for_terminal
+    from puarena.experiments.progress import ConsoleProgress
     from puarena.leaderboard.reproduce import reproduce as run_again
     from puarena.metrics import CRITERIA, METRICS
 
@@ -124,7 +124,7 @@ def reproduce(
         split,
         plugins=[str(path) for path in plugin or ()],
         out=out,
-        progress=None if ctx.obj.quiet else for_terminal(thorough=ctx.obj.verbose),
+        progress=None if ctx.obj.quiet else ConsoleProgress(verbose=ctx.obj.verbose),
         device=device,
         data=data,
         workers=workers,

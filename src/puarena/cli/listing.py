@@ -89,7 +89,7 @@ def list_engines() -> Rows:
     from puarena.experiments import executors
 
     rows = []
-    for name, kind in executors.kinds().items():
+    for name, kind in executors.executor_types().items():
         meaning = (inspect.getdoc(kind) or "").partition("\n")[0]
         rows.append({"name": name, "devices": list(kind.devices), "meaning": meaning})
     return rows

@@ -1,263 +1,252 @@
-"""Live progress of a run: fleets done, runs, run-steps per second, time left.
-
-``run`` tells a :class:`Progress` what happens; how it looks is decided here. A run-step is one step of one run.
-"""
+"""Progress of a run: a bar in a terminal or a notebook, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
 
-from puarena.experiments.forecast import Cost, Forecast, Lanes
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Column
+
+from puarena import catalog
+from puarena.utils.notebook import in_notebook
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    from puarena.experiments.beacon import Beacon
     from puarena.experiments.plan import FleetSpec
 
-
-REFRESHED = 1.0  # seconds for which the time left is not computed anew
+LINE_SECONDS = 5.0  # between two lines where nothing can be redrawn
+REDRAW_SECONDS = 0.2  # between two drawings in a notebook
+FIXED_BATCH = 8  # what a step costs whatever its batch size, in examples
 
 
 class Progress:
-    """Counts and shows nothing; a subclass shows. Use as a context manager."""
+    """Follows a run and shows nothing.
+
+    ``run`` calls ``start`` once, ``record`` at every record of a fleet in training, ``end`` when a
+    fleet was stored or failed, and ``message`` for anything else. Subclasses may override these.
+    """
 
     def __init__(self) -> None:
-        self.fleets = self.fleets_done = self.failed = 0
-        self.runs = self.runs_done = 0
-        self.steps = self.steps_done = 0
-        self._ahead: dict[str, int] = {}  # run-steps of the fleets in training
-        self._done = 0  # run-steps of the finished ones
-        self._resumed = 0  # run-steps that were behind at the start
-        self.now: Callable[[], float] = time.perf_counter
-        self._began = self.now()
-        self._lock = (
-            threading.Lock()
-        )  # a display may ask for the time left from a thread of its own
-        self._known: dict[str, Cost] = {}
-        self._lanes = Lanes()
-        self._forecast = Forecast((), {}, self._began)
-        self._shown: tuple[float, float | None] = (
-            float("-inf"),
-            None,
-        )  # when the time left was computed
-        self.visible = True  # until something goes wrong with the display
-        self.thorough = False  # also say which fleets are stored
-        self.beacon: Beacon | None = None  # tells other processes which fleets are in training
+        self.runs = self.runs_done = self.runs_failed = 0
+        self.fleets_done = 0
+        self.steps = self.steps_done = 0  # of all runs together
+        self.work = self.work_done = 0.0  # steps, weighted by what they cost
+        self.began = time.monotonic()
+        self._work_before = 0.0  # done by an earlier run
+        self._steps_of: dict[str, int] = {}  # steps done of every fleet in training
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave the terminal tidy."""
+        """Leave the display."""
 
-    def expect(self, known: Mapping[str, Cost], lanes: Lanes) -> None:
-        """Called before ``start``: what is known of the costs of fleets, and how they are trained side by side."""
-        self._known, self._lanes = dict(known), lanes
-
-    def start(self, fleets: list[FleetSpec], resumed: dict[str, int]) -> None:
-        """Called once, with what is to be computed; fleets in ``resumed`` go on after so many run-steps."""
-        self.fleets, self.runs = len(fleets), sum(len(fleet.runs) for fleet in fleets)
+    def start(self, fleets: Sequence[FleetSpec], resumed: Mapping[str, int]) -> None:
+        """Count what is to be trained; of the fleets in ``resumed``, so many steps are done."""
+        self.runs = sum(len(fleet.runs) for fleet in fleets)
         self.steps = sum(fleet.steps for fleet in fleets)
-        self._ahead = dict(resumed)
-        self.steps_done = self._resumed = sum(self._ahead.values())
-        self._began = self.now()
-        self._forecast = Forecast(fleets, resumed, self._began, self._known, self._lanes)
-        self.safely(self.show)
+        self.work = sum(fleet.steps * step_cost(fleet) for fleet in fleets)
+        for fleet in fleets:
+            self._count(fleet, resumed.get(fleet.fleet_id, 0))
+        self.began, self._work_before = time.monotonic(), self.work_done
 
-    def safely(self, display: Callable[..., None], *words: str) -> None:
-        """Display something; a terminal that is gone, a pipe that nobody reads, or a full disk never end training."""
-        if self.visible:
-            try:
-                display(*words)
-            except (OSError, ValueError):
-                self.visible = False
+    def record(self, fleet: FleetSpec, steps: int) -> None:
+        """Note that so many steps of a fleet in training are done."""
+        self._count(fleet, steps)
 
-    def news(self, fleet: FleetSpec, done: int) -> None:
-        """Called at the records of a fleet in training: ``done`` run-steps of it are behind."""
-        self._ahead[fleet.fleet_id] = done
-        with self._lock:
-            self._forecast.news(fleet, done, self.now())
-        if self.beacon:
-            self.beacon.trains(fleet)
-        self.steps_done = self._done + sum(self._ahead.values())
-        self.safely(self.show, fleet.label)
-
-    def elsewhere(self, fleet: FleetSpec) -> None:
-        """Called when another process turns out to train a fleet."""
-        with self._lock:
-            self._forecast.elsewhere(fleet, self.now())
-
-    def fleet_ends(self, fleet: FleetSpec, failure: str | None = None) -> None:
-        """Called after a fleet was stored or failed."""
-        self._done += fleet.steps
-        with self._lock:
-            self._forecast.ended(fleet, self.now(), failed=failure is not None)
-            self._shown = (float("-inf"), None)
-        self._ahead.pop(fleet.fleet_id, None)
-        if self.beacon:
-            self.beacon.ended(fleet)
-        self.steps_done = self._done + sum(self._ahead.values())
+    def end(self, fleet: FleetSpec, failure: str | None = None) -> None:
+        """Note that a fleet was stored, or failed."""
+        self._count(fleet, fleet.steps)
         self.fleets_done += 1
         if failure is None:
             self.runs_done += len(fleet.runs)
-            if self.thorough:
-                self.safely(self.say, f"stored: {fleet.label}, {len(fleet.runs)} runs")
         else:
-            self.failed += 1
-            self.safely(self.say, f"{fleet.label} failed: {failure}")
-        self.safely(self.show)
+            self.runs_failed += len(fleet.runs)
+            self.message(f"{fleet.label} failed: {failure}")
+
+    def message(self, text: str) -> None:
+        """Take note of something that stays on the display."""
+
+    def _count(self, fleet: FleetSpec, steps: int) -> None:
+        new = steps - self._steps_of.get(fleet.fleet_id, 0)
+        self._steps_of[fleet.fleet_id] = steps
+        # The parts of a fleet that did not fit in memory start from the beginning.
+        if fleet.claim != fleet.fleet_id:
+            new -= self._steps_of.pop(fleet.claim, 0)
+        self.steps_done += new
+        self.work_done += new * step_cost(fleet)
 
     @property
-    def speed(self) -> float:
-        """Run-steps per second so far."""
-        return (self.steps_done - self._resumed) / max(self.now() - self._began, 1e-9)
+    def share_done(self) -> float:
+        """The share of the work that is done."""
+        return 1.0 if self.is_over else self.work_done / self.work
 
     @property
-    def left(self) -> float | None:
-        """Seconds left; unknown at the beginning."""
-        with self._lock:
-            now = self.now()
-            if now - self._shown[0] >= REFRESHED:
-                self._shown = now, self._forecast.left(now)
-            at, left = self._shown
-        return None if left is None else max(left - (now - at), 0.0)
+    def seconds_left(self) -> float | None:
+        """The time left if the work goes on at the rate so far; unknown before the first record."""
+        done = self.work_done - self._work_before
+        rate = done / max(time.monotonic() - self.began, 1e-9)
+        return (self.work - self.work_done) / rate if rate > 0 else None
 
     @property
-    def line(self) -> str:
-        """The state in one line."""
-        return "  ".join(filter(None, (self.time_left, self.counts)))
-
-    @property
-    def time_left(self) -> str:
-        """The time left, if it is known; in the end the time it took."""
-        if self.fleets_done >= self.fleets:
-            return f"took {clock(self.now() - self._began)}"
-        left = self.left
-        return "" if left is None else f"{clock(max(left, 1.0))} left"
-
-    @property
-    def counts(self) -> str:
-        """How many fleets and runs are done, and how fast."""
-        words = [f"runs {self.runs_done}/{self.runs}", f"fleets {self.fleets_done}/{self.fleets}"]
-        if self.speed > 0:
-            words.append(f"{_short(self.speed)} run-steps/s")
-        return "  ".join(words)
-
-    def show(self, label: str | None = None) -> None:
-        """Show the present state."""
-
-    def say(self, text: str) -> None:
-        """Show a sentence that stays."""
+    def is_over(self) -> bool:
+        """Whether every run was stored or failed."""
+        return self.runs_done + self.runs_failed >= self.runs
 
 
-class Lines(Progress):
-    """One line now and then, for logs and pipes."""
+class ConsoleProgress(Progress):
+    """Shows the progress; ``verbose`` also lists every stored fleet."""
 
-    def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
+    def __init__(self, console: Console | None = None, verbose: bool = False) -> None:
         super().__init__()
-        self.stream, self.every, self._last = stream or sys.stderr, every, 0.0
-
-    def show(self, label: str | None = None) -> None:
-        """Print a line if the last one is old enough, and at the end."""
-        now = self.now()
-        if self.fleets and (now - self._last >= self.every or self.fleets_done == self.fleets):
-            self._last = now
-            self.say(self.line)
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        print(text, file=self.stream, flush=True)
-
-
-class Live(Progress):
-    """A bar in the terminal."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        super().__init__()
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Bar
-        from rich.table import Column
-
-        whole = Column(
-            no_wrap=True
-        )  # bar, percentage and time left are never cut; what follows gets what is left
+        self.console = console or Console(stderr=True, force_jupyter=False)
+        self.verbose = verbose
+        self.label = ""  # of the fleet that had the latest record
+        self.messages: list[str] = []
+        self._redraws = self.console.is_terminal
+        self._notebook: Any = None if in_notebook() else False  # the handle of its display
+        self._drawn_at = 0.0
+        self._is_broken = False
+        whole = Column(no_wrap=True)
         rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-        self._bar: Bar = Bar(
+        self._bar = RichProgress(
             BarColumn(bar_width=20, table_column=whole),
-            TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True, min_width=4)),
-            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True, min_width=10)),
-            TextColumn("{task.fields[line]} [dim]{task.description}", table_column=rest),
-            console=console or Console(stderr=True),
+            TaskProgressColumn(table_column=whole),
+            TextColumn("{task.fields[time]}", table_column=whole),
+            TextColumn("{task.description}", markup=False, table_column=rest),
+            console=self.console,
             expand=True,
+            disable=not self._redraws,
         )
-        self._task = self._bar.add_task("", total=None, line="", left=_TimeLeft(self))
+        self._task = self._bar.add_task("", total=None, time="")
 
     def __enter__(self) -> Progress:
-        self.safely(self._bar.start)
+        self._show(self._bar.start)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.safely(self._bar.stop)
+        self._show(self._bar.stop)
 
-    def show(self, label: str | None = None) -> None:
-        """Redraw the bar."""
-        from rich.markup import escape
+    def start(self, fleets: Sequence[FleetSpec], resumed: Mapping[str, int]) -> None:
+        """Show the bar."""
+        super().start(fleets, resumed)
+        self._bar.update(self._task, total=self.work)
+        self._refresh()
 
-        total = max(self.steps, 1)
-        done = self.steps_done if self.steps else total
-        fleet = escape(label or "")
-        self._bar.update(
-            self._task, total=total, completed=done, description=fleet, line=self.counts
-        )
+    def record(self, fleet: FleetSpec, steps: int) -> None:
+        """Move the bar."""
+        super().record(fleet, steps)
+        self.label = fleet.label
+        self._refresh()
 
-    def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False)
+    def end(self, fleet: FleetSpec, failure: str | None = None) -> None:
+        """Move the bar, and list the fleet if that is wanted."""
+        super().end(fleet, failure)
+        if self.verbose and failure is None:
+            self.message(f"stored: {fleet.label}, {len(fleet.runs)} runs")
+        self._refresh()
+
+    def message(self, text: str) -> None:
+        """Print a line above the bar, or below it in a notebook."""
+        if self._notebook is False:
+            self._show(lambda: self._print(text))
+        else:
+            self.messages.append(text)
+            self._show(self._draw_in_notebook)
+
+    @property
+    def line(self) -> str:
+        """The progress in one line."""
+        return "  ".join(filter(None, [f"{self.share_done:.0%}", self.time, self._counts]))
+
+    @property
+    def time(self) -> str:
+        """The time left, or in the end the time it took."""
+        if self.is_over:
+            return f"took {format_clock(time.monotonic() - self.began)}"
+        left = self.seconds_left
+        return "" if left is None else f"{format_clock(max(left, 1.0))} left"
+
+    @property
+    def _counts(self) -> str:
+        return f"{self.runs_done}/{self.runs} runs  {self.label}".rstrip()
+
+    def _refresh(self) -> None:
+        """Show the present state, or a line if the last one is old enough."""
+        done = self.share_done * self.work
+        self._bar.update(self._task, completed=done, description=self._counts, time=self.time)
+        now = time.monotonic()
+        pause = LINE_SECONDS if self._notebook is False else REDRAW_SECONDS
+        if self._redraws or not (self.is_over or now - self._drawn_at >= pause):
+            return
+        self._drawn_at = now
+        if self._notebook is False:
+            self._show(lambda: self._print(self.line))
+        else:
+            self._show(self._draw_in_notebook)
+
+    def _print(self, text: str) -> None:
+        if self._redraws:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            # rich would end the process if nothing reads the pipe.
+            print(text, file=self.console.file, flush=True)
+
+    def _draw_in_notebook(self) -> None:
+        """Draw below the cell; unlike rich's display this needs no widgets."""
+        from IPython.display import display
+
+        if self._notebook is None:
+            self._notebook = display(self, display_id=True)
+        else:
+            self._notebook.update(self)
+
+    def _repr_html_(self) -> str:
+        """Return the bar and the messages below it."""
+        bar = f'<progress max="1" value="{self.share_done:.4f}" style="width:16em"></progress>'
+        messages = "".join(f"<div>{escape(text)}</div>" for text in self.messages)
+        return f"<div>{bar} {escape(self.line)}</div>{messages}"
+
+    def __repr__(self) -> str:
+        return "\n".join([self.line, *self.messages])
+
+    def _show(self, display: Callable[[], object]) -> None:
+        """Display something; a closed terminal or pipe, or a full disk, does not end training."""
+        if not self._is_broken:
+            try:
+                display()
+            except (OSError, ValueError):
+                self._is_broken = True
 
 
-class _TimeLeft:
-    """The time left whenever the bar is drawn, also when there have been no news for a while."""
-
-    def __init__(self, live: Progress) -> None:
-        self.live = live
-
-    def __format__(self, how: str) -> str:
-        return self.live.time_left if self.live.fleets else ""
+def choose_progress(wanted: Progress | bool | None) -> Progress:
+    """Return the progress of ``run``: the given one, one that is shown, or one that is not."""
+    if isinstance(wanted, Progress):
+        return wanted
+    return ConsoleProgress() if wanted else Progress()
 
 
-def for_terminal(thorough: bool = False) -> Progress:
-    """A bar where somebody watches, lines elsewhere; ``thorough`` is for who wants to hear of every fleet."""
-    live = Live() if sys.stderr.isatty() else Lines()
-    live.thorough = thorough
-    return live
+def step_cost(fleet: FleetSpec) -> float:
+    """Return what a step of one run of a fleet costs relative to those of other fleets."""
+    first = fleet.first
+    return (catalog.get(first.algorithm).cost or 1.0) * (first.batch_size + FIXED_BATCH)
 
 
-def clock(seconds: float) -> str:
-    """``3:07`` or ``1:02:45``."""
+def format_clock(seconds: float) -> str:
+    """Return ``3:07`` or ``1:02:45``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def in_words(seconds: float) -> str:
-    """``40 seconds``, ``7 minutes``, ``3.5 hours``, ``2.1 days``."""
+def format_duration(seconds: float) -> str:
+    """Return ``40 seconds``, ``7 minutes``, ``3.5 hours`` or ``2.1 days``."""
     for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 90), ("hours", 3600, 48)):
         if seconds < until * length:
-            return f"{seconds / length:.{1 if seconds < 10 * length and length > 1 else 0}f} {unit}"
+            digits = 1 if seconds < 10 * length and length > 1 else 0
+            return f"{seconds / length:.{digits}f} {unit}"
     return f"{seconds / 86400:.1f} days"
-
-
-def _short(number: float) -> str:
-    """``1.2`` below ten, ``1,234`` below ten thousand, then ``12.3k``, ``1.2M``."""
-    if number < 10:
-        return f"{number:.2g}"
-    if number < 1e4:
-        return f"{number:,.0f}"
-    return f"{number / 1e3:.1f}k" if number < 1e6 else f"{number / 1e6:.1f}M"

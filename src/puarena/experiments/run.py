@@ -1,22 +1,23 @@
-"""Run what is missing of a spec: plan it, have an executor train fleet by fleet, note what failed."""
+"""Run what is missing of a spec: plan it, have an executor train its fleets, note what failed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError, unknown_name
 from puarena.experiments import executors, suites
-from puarena.experiments.beacon import Beacon
+from puarena.experiments.checkpoints import (
+    CHECKPOINT_SECONDS,
+    CheckpointFolder,
+    find_interrupted,
+)
 from puarena.experiments.data_source import DataSource
-from puarena.experiments.display import progress_of
-from puarena.experiments.executors.base import Ended, How
-from puarena.experiments.failures import Elsewhere, Trouble, trouble_of
-from puarena.experiments.forecast import costs
+from puarena.experiments.executors.base import Executor, ExecutorOptions
 from puarena.experiments.machine import choose_device, describe_environment
 from puarena.experiments.plan import (
     FleetSpec,
@@ -27,26 +28,15 @@ from puarena.experiments.plan import (
     restore_fleets,
     to_planned,
 )
-from puarena.experiments.progress import Progress
-from puarena.experiments.resume import EVERY, StateFolder, interrupted_fleets
+from puarena.experiments.progress import Progress, choose_progress
 from puarena.experiments.spec import PROBLEM_LISTS, Spec
 from puarena.experiments.stop import Stop, Stopped
-from puarena.experiments.work import Job
+from puarena.experiments.worker import Failure, Job
 from puarena.results import Folder
 from puarena.results.planned import Planned
 from puarena.utils.notebook import html_table
 
-POLL = 1.0  # seconds between two looks at what other processes work on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure(Trouble):
-    """A fleet that broke off: which, how many runs it had, at which attempt, and what broke it."""
-
-    fleet: str
-    label: str
-    runs: int
-    attempt: int
+POLL_SECONDS = 1.0  # between two looks at what other processes train
 
 
 @dataclass
@@ -55,7 +45,7 @@ class Outcome:
 
     out: Path
     planned: int
-    stored: int  # runs that needed no training: they were in the folder already
+    stored: int = 0  # runs that were in the folder before
     computed: int = 0
     elsewhere: int = 0  # runs that other processes computed meanwhile
     failures: list[Failure] = field(default_factory=list)
@@ -64,20 +54,16 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        """The outcome in a notebook: how many runs, what failed and why, what was left out."""
-        counts = {
-            "planned": self.planned,
+        """Return the counts and the failures as a table for a notebook."""
+        always = {"planned": self.planned, "computed": self.computed}
+        others = {
             "there already": self.stored,
-            "computed": self.computed,
             "computed elsewhere": self.elsewhere,
             "failed": sum(failure.runs for failure in self.failures),
             "failed before": self.failed_before,
         }
-        lines = [
-            (what, f"{count:,}")
-            for what, count in counts.items()
-            if count or what in ("planned", "computed")
-        ]
+        counts = always | {what: count for what, count in others.items() if count}
+        lines = [(what, f"{count:,}") for what, count in counts.items()]
         failed = [f"{failure.label} failed: {failure.reason}" for failure in self.failures]
         ended = [f"Stopped: {self.stopped}"] if self.stopped else []
         return html_table((), lines, f"runs in {self.out}", [*failed, *ended, *self.notes])
@@ -92,7 +78,7 @@ def run(
     fleet_size: int | None = None,
     workers: int | None = None,
     capture: bool = True,
-    checkpoint_every: float = EVERY,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
     engine: str | None = None,
     retry_failed: bool = False,
     seconds: float | None = None,
@@ -101,206 +87,250 @@ def run(
 ) -> Outcome:
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
-    A fleet that breaks off is noted with its reason and the others go on; ``retry_failed`` tries such fleets again.
-    Several processes and machines can run one spec into one folder: they share the work.
-    ``data`` is a folder that already has the datasets' files; ``fleet_size`` caps the runs of one fleet, once for a
-    folder; ``workers`` is the number of fleets trained side by side; ``capture`` replays captured steps on a GPU. Every
-    ``checkpoint_every`` seconds a fleet keeps its state in ``out``; after an interruption it goes on from there.
-    ``engine`` names an executor (None: what pays on the device). ``options`` change the experiment as the command
-    line's do (``steps=100, algorithms=["nnpu"], rates=0.2``: what :meth:`Spec.override` takes), or are what else
-    executors may be told (:class:`~puarena.experiments.executors.base.How`). After ``seconds`` it stops in good order. Of
-    the missing runs ``only`` some can be wanted; the others stay missing. ``progress``: True shows it on stderr, in a
-    notebook below the cell; False shows nothing; an object of a subclass of
-    :class:`~puarena.experiments.progress.Progress` is told what happens.
+    A fleet that fails is noted with its reason and the others continue. Several processes and
+    machines can run one spec into one folder: they share the work.
 
-    The :class:`Outcome` says how many runs were ``planned``, ``stored`` (there already) and ``computed``, which fleets
-    failed (``failures``, each with its ``reason``) and what was left out (``notes``); ``out`` is the folder, for
-    ``puarena.table`` and ``puarena.load``.
+    Parameters
+    ----------
+    spec: a :class:`Spec`, the same as a dictionary, the name of a suite, or a YAML file
+    out: the results folder; a run that was interrupted continues from its checkpoints there
+    device: ``auto``, ``cpu`` or ``cuda``
+    data: a folder that already has the datasets' files
+    progress: True shows it on stderr, or below the cell of a notebook; False shows nothing; or an
+        object of a subclass of :class:`~puarena.experiments.progress.Progress`
+    fleet_size: largest number of runs in a fleet; fixed for a results folder
+    workers: number of fleets trained in parallel (None: chosen automatically)
+    capture: whether steps are captured and replayed on a GPU
+    checkpoint_every: seconds between two checkpoints of a fleet
+    engine: name of an executor (None: chosen automatically)
+    retry_failed: whether fleets that failed before are tried again
+    seconds: stop after this time, with checkpoints saved
+    only: which of the missing runs are wanted; the others stay missing
+    options: changes of the spec as :meth:`Spec.override` takes them (``steps=100``,
+        ``algorithms=["nnpu"]``), and options of executors
+        (:class:`~puarena.experiments.executors.base.ExecutorOptions`)
+
+    Returns
+    -------
+    An :class:`Outcome`: how many runs were ``planned``, ``stored`` (before) and ``computed``, which
+    fleets failed (``failures``, each with its ``reason``) and what was left out (``notes``).
     """
     if not isinstance(out, (str, Path)) or not str(out):
-        raise UserError(f"out is {out!r}; give a folder for the results, such as out='results'")
-    _check_limits(
-        checkpoint_every, fleet_size, seconds=seconds, fleet_timeout=options.get("fleet_timeout")
-    )
-    changes, wishes = _split_options(options)
-    device = choose_device(device, executors.train_elsewhere(engine, wishes))
+        message = f"out is {out!r}; give a folder for the results, such as out='results'"
+        raise UserError(message, "invalid-value")
+    _check_limits(checkpoint_every, fleet_size, seconds, options.get("fleet_timeout"))
+    changes, own_options = _split_options(options)
+    own_options = replace(own_options, workers=workers)
+    device = choose_device(device, executors.uses_other_machines(engine, own_options))
     plan = make_plan(suites.load(spec).override(**changes), data)
-    executors.choose(
-        device, workers, group(plan.runs, fleet_size, device), engine, wishes
-    )  # refuses before it writes
+    # Everything that can be wrong is refused before the folder is written.
+    fleets = group(plan.runs, fleet_size, device)
+    executor = executors.choose(device, fleets, engine, own_options)
     source = DataSource(plan, data)
     source.check()
     revisions = source.revisions()
-    store = Folder.create(
-        out,
-        plan.spec.to_dict(),
-        plan.spec.hash(revisions),
-        revisions=revisions,
-        **describe_environment(device),
-    )
-    planned = _grouping(store, plan, fleet_size, device)
-    stored = store.done_runs()
-    failed = {} if retry_failed else store.failed()
-    undone = [run for run in plan.runs if run.run_id not in stored]
-    missing = [run for run in undone if run.run_id not in failed and (only is None or only(run))]
+    spec_hash = plan.spec.hash(revisions)
+    about = {"revisions": revisions, **describe_environment(device)}
+    store = Folder.create(out, plan.spec.to_dict(), spec_hash, **about)
+    planned = _keep_fleets(store, plan, fleet_size, device)
+    checkpoints = CheckpointFolder(store.path / "progress", spec_hash, device, checkpoint_every)
+    job = Job(source, store, device, checkpoints, capture)
+    outcome = Outcome(Path(out), len(plan.runs), notes=plan.notes)
+    undone, missing = _find_missing(store, plan, outcome, retry_failed, only)
     source.estimate_priors(missing)
-    outcome = Outcome(Path(out), len(plan.runs), len(plan.runs) - len(undone), notes=plan.notes)
-    outcome.failed_before = sum(run.run_id in failed for run in undone)
-    states = StateFolder(store.path / "progress", store.spec_hash, device, checkpoint_every)
-    job = Job(source, store, device, states, capture)
-    with Stop(seconds) as stop, progress_of(progress) as live, Beacon(store.path) as live.beacon:
-        say = partial(live.safely, live.say)
-        resumed = {
-            fleet: done
-            for fleet, done in interrupted_fleets(store, undone, states, say).items()
-            if not any(run.run_id in failed for run in fleet.runs)
-        }
-        in_resumed = {run.run_id for fleet in resumed for run in fleet.runs}
-        fleets = [
-            *resumed,
-            *restore_fleets([run for run in missing if run.run_id not in in_resumed], planned.runs),
-        ]
-        executor = executors.choose(device, workers, fleets, engine, replace(wishes, stop=stop))
-        live.expect(costs(plan, fleets), executor.lanes(fleets))
-        live.start(fleets, {fleet.fleet_id: done for fleet, done in resumed.items()})
-        for fleet, done in resumed.items():
-            say(f"{fleet.label} continues after {done / fleet.steps:.0%} of its steps")
-
-        def news(fleet: FleetSpec, done: int) -> None:
-            live.news(fleet, done)
-            stop.check()
-
+    with Stop(seconds) as stop, choose_progress(progress) as display:
+        resumed = find_interrupted(store, undone, checkpoints, display.message)
+        fleets, steps_done = _order_fleets(missing, resumed, planned)
+        display.start(fleets, steps_done)
+        for fleet in fleets:
+            if fleet.fleet_id in steps_done:
+                share = steps_done[fleet.fleet_id] / fleet.steps
+                display.message(f"{fleet.label} continues after {share:.0%} of its steps")
         try:
-            shared: list[FleetSpec] = []  # with other processes, which have claimed them
-            while fleets:
-                for ended in executor.train(fleets, job, news):
-                    if isinstance(ended.error, Elsewhere):
-                        shared.append(ended.fleet)
-                        live.elsewhere(ended.fleet)
-                    else:
-                        _note(store, ended, outcome, live)
-                    stop.check()
-                fleets = _released(store, shared, outcome, live, stop)
+            _train(executor, fleets, job, outcome, display, stop)
         except Stopped as stopped:
             if stopped.code != Stop.TIME_IS_UP:
                 raise
-            outcome.stopped = stopped.why
-    _forget_mended_failures(store)
-    if not outcome.stopped and store.states():  # of fleets that were halved
-        stored = store.done_runs()
-        interrupted_fleets(
-            store,
-            [run for run in undone if run.run_id not in stored],
-            states,
-            say=lambda text: None,
-        )
+            outcome.stopped = stopped.reason
+    _remove_outdated(store, plan, checkpoints)
     return outcome
 
 
-def _check_limits(every: float, fleet_size: int | None, **times: float | None) -> None:
-    """Refuse times and sizes that are none."""
-    if not isinstance(every, (int, float)) or not every >= 0:
-        raise UserError(f"checkpoint_every is {every!r}; give a number of seconds, 0 or more")
+def _check_limits(checkpoint_every: Any, fleet_size: Any, seconds: Any, fleet_timeout: Any) -> None:
+    """Refuse times and sizes that are not positive numbers."""
+    if not isinstance(checkpoint_every, (int, float)) or not checkpoint_every >= 0:
+        message = f"checkpoint_every is {checkpoint_every!r}; give a number of seconds, 0 or more"
+        raise UserError(message, "invalid-value")
     if fleet_size is not None and (type(fleet_size) is not int or fleet_size < 1):
-        raise UserError(f"fleet_size is {fleet_size!r}; give 1 or more")
-    for name, value in times.items():
+        raise UserError(f"fleet_size is {fleet_size!r}; give 1 or more", "invalid-value")
+    for name, value in (("seconds", seconds), ("fleet_timeout", fleet_timeout)):
         if value is not None and (not isinstance(value, (int, float)) or not value > 0):
-            raise UserError(f"{name} is {value!r}; give a number of seconds above 0")
+            message = f"{name} is {value!r}; give a number of seconds above 0"
+            raise UserError(message, "invalid-value")
 
 
-def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], How]:
-    """Options of :func:`run` apart: what changes the spec, and what executors are told."""
-    changes = {*Spec.model_fields, *PROBLEM_LISTS, "datasets"} - {"problems"}
-    for name in options:
-        if name not in {*changes, *How.options()}:
-            raise unknown_name("option of run", name, {*changes, *How.options()})
-    return (
-        {name: value for name, value in options.items() if name in changes and value is not None},
-        How.of(**{name: value for name, value in options.items() if name not in changes}),
-    )
+def _split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], ExecutorOptions]:
+    """Return the options of :func:`run` that change the spec, and those of executors."""
+    known = {*Spec.model_fields, *PROBLEM_LISTS, "datasets"} - {"problems"}
+    changes, others = {}, {}
+    for name, value in options.items():
+        if name in ExecutorOptions.names():
+            others[name] = value
+        elif name not in known:
+            raise unknown_name("option of run", name, {*known, *ExecutorOptions.names()})
+        elif value is not None:
+            changes[name] = value
+    return changes, ExecutorOptions.of(**others)
 
 
-def _grouping(store: Folder, plan: Plan, asked: int | None, device: str) -> Planned:
-    """The fleets of a folder: those it has, and for runs that it does not know, new ones."""
+def _keep_fleets(store: Folder, plan: Plan, fleet_size: int | None, device: str) -> Planned:
+    """Return the planned fleets of a folder; add fleets for runs that it does not know.
+
+    A folder is grouped into fleets once: what a run is trained with changes the rounding of its
+    numbers.
+    """
     kept = store.planned()
-    if kept is not None and asked not in (None, kept.limit):
+    if kept is not None and fleet_size not in (None, kept.limit):
         size = "the networks' own size" if kept.limit is None else f"at most {kept.limit} runs"
         raise UserError(
-            f"'{store.path}' has fleets of {size}, and what a run is trained with changes the rounding of its numbers: "
-            f"leave --fleet-size {asked} away, or use another --out"
+            f"'{store.path}' has fleets of {size}, and what a run is trained with changes the "
+            f"rounding of its numbers; leave out --fleet-size {fleet_size}, or use another --out",
+            "conflict",
         )
     known = kept.runs if kept else {}
     new = [run for run in plan.runs if run.run_id not in known]
     if kept is not None and not new:
         return kept
-    limit = kept.limit if kept else asked
+    limit = kept.limit if kept else fleet_size
     planned = Planned(known | to_planned(group(new, limit, device)), limit)
     try:
         store.keep_planned(planned, first=kept is None)
-    except FileExistsError:  # somebody else was first just now
-        return _grouping(store, plan, asked, device)
+    except FileExistsError:
+        # Another process was faster.
+        return _keep_fleets(store, plan, fleet_size, device)
     return planned
 
 
-def _note(store: Folder, ended: Ended, outcome: Outcome, live: Progress) -> None:
-    """Count a fleet that ended, and note what broke it; a mistake that a user can put right ends the whole run."""
-    fleet = ended.fleet
-    if isinstance(ended.error, UserError):
-        raise ended.error
-    if ended.error is None:
-        outcome.computed += len(fleet.runs)
-        live.fleet_ends(fleet)
-        return
-    trouble = trouble_of(ended.error)
-    before = [note for note in store.failures() if note["fleet"] == fleet.fleet_id]
-    facts = asdict(trouble) | {
-        "label": fleet.label,
-        "attempt": int(before[0].get("attempt", 1)) + 1 if before else 1,
-    }
-    failure = Failure(**facts, fleet=fleet.fleet_id, runs=len(fleet.runs))
-    del facts["memory"]
-    runs, now = [run.run_id for run in fleet.runs], time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    store.write_failure(fleet.fleet_id, runs, trouble.reason, **facts, time=now)
-    outcome.failures.append(failure)
-    live.fleet_ends(fleet, failure.reason)
+def _find_missing(
+    store: Folder,
+    plan: Plan,
+    outcome: Outcome,
+    retry_failed: bool,
+    only: Callable[[RunSpec], bool] | None,
+) -> tuple[list[RunSpec], list[RunSpec]]:
+    """Return the runs that are not stored, and those of them that are to be trained now."""
+    stored = store.done_runs()
+    failed = {} if retry_failed else store.failed()
+    undone = [run for run in plan.runs if run.run_id not in stored]
+    missing = [run for run in undone if run.run_id not in failed]
+    outcome.stored = len(plan.runs) - len(undone)
+    outcome.failed_before = len(undone) - len(missing)
+    if only is not None:
+        missing = [run for run in missing if only(run)]
+    return undone, missing
 
 
-def _released(
-    store: Folder, shared: list[FleetSpec], outcome: Outcome, live: Progress, stop: Stop
+def _order_fleets(
+    missing: Sequence[RunSpec], resumed: Mapping[FleetSpec, int], planned: Planned
+) -> tuple[list[FleetSpec], dict[str, int]]:
+    """Return the fleets to train, those with checkpoints first, and the steps that these have."""
+    left = {run.run_id: run for run in missing}
+    fleets, steps_done = [], {}
+    for fleet, steps in resumed.items():
+        if all(run.run_id in left for run in fleet.runs):
+            fleets.append(fleet)
+            steps_done[fleet.fleet_id] = steps
+            for run in fleet.runs:
+                del left[run.run_id]
+    return [*fleets, *restore_fleets(left.values(), planned.runs)], steps_done
+
+
+def _train(
+    executor: Executor,
+    fleets: Sequence[FleetSpec],
+    job: Job,
+    outcome: Outcome,
+    display: Progress,
+    stop: Stop,
+) -> None:
+    """Train fleets until each of them is stored or failed, here or by another process."""
+    taken: list[FleetSpec] = []  # by other processes
+    while fleets:
+        with closing(executor.train(fleets, job)) as updates:
+            for update in updates:
+                if update is None:
+                    pass
+                elif not update.ending:
+                    display.record(update.fleet, update.steps)
+                elif update.ending == "taken":
+                    taken.append(update.fleet)
+                elif update.failure is None:
+                    outcome.computed += len(update.fleet.runs)
+                    display.end(update.fleet)
+                else:
+                    failure = _note_failure(job.store, update.fleet, update.failure)
+                    outcome.failures.append(failure)
+                    display.end(update.fleet, failure.reason)
+                stop.check()
+        fleets = _wait_for_others(job.store, taken, outcome, display, stop)
+
+
+def _note_failure(store: Folder, fleet: FleetSpec, failure: Failure) -> Failure:
+    """Write down why a fleet failed; return the failure with the number of this attempt."""
+    for note in store.failures():
+        if note["fleet"] == fleet.fleet_id:
+            failure = replace(failure, attempt=int(note.get("attempt", 1)) + 1)
+    facts = asdict(failure)
+    for name in ("fleet", "runs", "out_of_memory"):
+        del facts[name]
+    now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    runs = [run.run_id for run in fleet.runs]
+    store.write_failure(fleet.fleet_id, runs, failure.reason, **facts, time=now)
+    return failure
+
+
+def _wait_for_others(
+    store: Folder, taken: list[FleetSpec], outcome: Outcome, display: Progress, stop: Stop
 ) -> list[FleetSpec]:
-    """Wait for what other processes have claimed; return fleets that they gave up. ``shared`` keeps the others."""
-    if shared:
-        live.safely(
-            live.say, f"{len(shared)} fleets are trained by other processes; waiting for them"
-        )
-    while shared:
+    """Wait for the fleets that other processes train, until they are done or given up.
+
+    Return those that were given up; ``taken`` keeps the ones that are still in training.
+    """
+    if taken:
+        display.message(f"{len(taken)} fleets are trained by other processes; waiting for them")
+    while taken:
         stop.check()
         claimed = store.claimed()
-        released = [fleet for fleet in shared if fleet.claim not in claimed]
-        if not released:
-            time.sleep(POLL)
+        free = [fleet for fleet in taken if fleet.claim not in claimed]
+        if not free:
+            time.sleep(POLL_SECONDS)
             continue
-        shared[:] = [fleet for fleet in shared if fleet.claim in claimed]
-        done, failed = store.done_runs(), store.failed()
-        again = []
-        for fleet in released:
-            left = tuple(
-                run for run in fleet.runs if run.run_id not in done and run.run_id not in failed
-            )
+        taken[:] = [fleet for fleet in taken if fleet.claim in claimed]
+        ended = store.done_runs() | set(store.failed())
+        given_up = []
+        for fleet in free:
+            left = tuple(run for run in fleet.runs if run.run_id not in ended)
             outcome.elsewhere += len(fleet.runs) - len(left)
             if left:
-                again.append(FleetSpec(left, fleet.group))
+                given_up.append(FleetSpec(left, fleet.claim))
             else:
-                live.fleet_ends(fleet)
-        if again:
-            return again
+                display.end(fleet)
+        if given_up:
+            return given_up
     return []
 
 
-def _forget_mended_failures(store: Folder) -> None:
-    """Remove notes of failed fleets whose runs have been computed since, perhaps in other fleets."""
-    notes = store.failures()
-    done = store.done_runs() if notes else set()
+def _remove_outdated(store: Folder, plan: Plan, checkpoints: CheckpointFolder) -> None:
+    """Remove the notes of failed fleets whose runs are stored by now, and their checkpoints.
+
+    They may have been stored in other fleets: the halves of one that did not fit in memory.
+    """
+    notes, states = store.failures(), store.states()
+    if not notes and not states:
+        return
+    done = store.done_runs()
     for note in notes:
         if set(note["runs"]) <= done:
             store.clear_failure(note["fleet"])
+    missing = [run for run in plan.runs if run.run_id not in done]
+    find_interrupted(store, missing, checkpoints, report=lambda text: None)

@@ -1,19 +1,19 @@
-"""Where an experiment stands: per problem and algorithm, how many runs are done, running, failed and missing.
+"""The state of a results folder: how many runs are done, running, failed and missing.
 
-A run whose loss ran away has diverged: it is done, and is data. A run has failed where its fleet broke.
+A run whose loss diverged is done: its curve is data. A run has failed if its fleet raised an error.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from puarena.experiments.beacon import running
 from puarena.experiments.joint_spec import planned
 from puarena.pu import Problem
+from puarena.results import Folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,185 +22,183 @@ if TYPE_CHECKING:
 
     from puarena.results import Results
 
-REASONS = 5  # shown of one algorithm
+MAX_REASONS = 5  # shown of one algorithm
 
 
 @dataclass
-class Branch:
-    """One algorithm on one problem."""
+class AlgorithmStatus:
+    """The runs of one algorithm on one problem."""
 
     algorithm: str
     planned: int = 0
-    done: int = 0  # also those that diverged
+    done: int = 0  # including those that diverged
     failed: int = 0
     running: int = 0
-    begun: int = 0  # missing, and interrupted after a state was kept
+    begun: int = 0  # missing, but with a checkpoint
     divergences: list[int] = field(default_factory=list)  # the step of each run that diverged
     reasons: list[str] = field(default_factory=list)  # of each run that failed
 
     @property
     def diverged(self) -> int:
-        """Done, but their loss ran away."""
+        """How many runs diverged."""
         return len(self.divergences)
 
     @property
     def missing(self) -> int:
-        """Neither done nor failed nor running."""
+        """How many runs are neither done nor failed nor running."""
         return self.planned - self.done - self.failed - self.running
 
     @property
     def complete(self) -> bool:
-        """Is everything done?"""
+        """Whether everything is done."""
         return self.done == self.planned
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A whole results folder."""
+class FolderStatus:
+    """The runs of a results folder, by problem and algorithm."""
 
-    problems: dict[Problem, list[Branch]]
+    problems: dict[Problem, list[AlgorithmStatus]]
 
     def count(self, what: str) -> int:
-        """All runs that are ``planned``, ``done``, ``diverged``, ``failed``, ``running`` or ``missing``."""
-        return sum(
-            getattr(branch, what) for branches in self.problems.values() for branch in branches
-        )
+        """Return how many runs are ``planned``, ``done``, ``diverged``, ``failed``, …"""
+        algorithms = [each for part in self.problems.values() for each in part]
+        return sum(getattr(each, what) for each in algorithms)
 
     @property
     def counts(self) -> dict[str, int]:
-        """What ``status --json`` prints: ``done`` counts diverged runs, ``missing`` those that are running."""
+        """Counts for programs: ``done`` includes diverged runs, ``missing`` running ones."""
         counts = {name: self.count(name) for name in ("planned", "done", "diverged", "failed")}
         return counts | {"missing": counts["planned"] - counts["done"] - counts["failed"]}
 
     @property
-    def over(self) -> bool:
-        """Is nothing missing, and nothing running?"""
+    def is_over(self) -> bool:
+        """Whether nothing is missing and nothing is running."""
         return not self.count("missing") and not self.count("running")
 
     @property
     def line(self) -> str:
         """The counts in one line."""
-        counts = self.counts
-        asides = {
-            "done": (counts.pop("diverged"), "diverged"),
-            "missing": (self.count("running"), "of them running"),
-        }
-        words = []
-        for name, count in counts.items():
-            part, what = asides.get(name, (0, ""))
-            words.append(f"{name} {count}" + (f" ({part} {what})" if part else ""))
-        return "  ".join(words)
+        counts, running = self.counts, self.count("running")
+        diverged = f" ({counts['diverged']} diverged)" if counts["diverged"] else ""
+        of_them = f" ({running} of them running)" if running else ""
+        return (
+            f"planned {counts['planned']}  done {counts['done']}{diverged}  "
+            f"failed {counts['failed']}  missing {counts['missing']}{of_them}"
+        )
 
 
-def standing(store: Results, runs: Mapping[str, dict[str, Any]] | None = None) -> Standing:
-    """Look at a results folder; ``runs`` are its planned ones if they are known already."""
+def read_status(store: Results, runs: Mapping[str, dict[str, Any]] | None = None) -> FolderStatus:
+    """Return the status of results; ``runs`` are the planned ones if they are known already."""
+    runs = planned(store) if runs is None else runs
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
-    active, begun = running(store.path), store.runs_with_state()
-    facts = (
-        {run: _facts(note) for note in store.failures() for run in note["runs"]} if failed else {}
-    )
-    problems: dict[Problem, dict[str, Branch]] = {}
-    for run, row in (planned(store) if runs is None else runs).items():
-        branches = problems.setdefault(Problem.from_columns(row), {})
-        branch = branches.setdefault(row["algorithm"], Branch(row["algorithm"]))
-        branch.planned += 1
-        if run in outcomes:  # perhaps at a second attempt
-            branch.done += 1
+    places = {run: _place(note) for note in store.failures() for run in note["runs"]}
+    claimed = store.claimed() if isinstance(store, Folder) else set()
+    begun = store.runs_with_state()
+    problems: dict[Problem, dict[str, AlgorithmStatus]] = {}
+    for run, row in runs.items():
+        algorithms = problems.setdefault(Problem.from_columns(row), {})
+        status = algorithms.setdefault(row["algorithm"], AlgorithmStatus(row["algorithm"]))
+        status.planned += 1
+        if run in outcomes:
+            status.done += 1
             if run in diverged:
-                branch.divergences.append(int(diverged[run].split()[-1]))
-        elif run in active:
-            branch.running += 1
+                status.divergences.append(int(diverged[run].split()[-1]))
+        elif row["fleet"] in claimed:
+            status.running += 1
         elif run in failed:
-            branch.failed += 1
-            branch.reasons.append(failed[run] + facts.get(run, ""))
+            status.failed += 1
+            status.reasons.append(failed[run] + places[run])
         else:
-            branch.begun += run in begun
-    return Standing({problem: list(branches.values()) for problem, branches in problems.items()})
+            status.begun += run in begun
+    return FolderStatus({problem: list(each.values()) for problem, each in problems.items()})
 
 
-def _facts(note: dict[str, Any]) -> str:
-    """Where a fleet failed, after how long, at which attempt."""
+def _place(note: dict[str, Any]) -> str:
+    """Describe where a fleet failed, after how long, and at which attempt."""
     if "machine" not in note:
         return ""
     again = f", attempt {note['attempt']}" if note.get("attempt", 1) > 1 else ""
     return f" [on {note['machine']} after {note.get('seconds', 0):.0f} s{again}]"
 
 
-def tree(current: Standing, short: bool = False) -> Tree:
-    """The tree for the terminal; ``short`` leaves out algorithms of which everything is done."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    root = Tree(Text(current.line, style="bold"))
-    for problem, branches in current.problems.items():
-        done, total = (
-            sum(branch.done for branch in branches),
-            sum(branch.planned for branch in branches),
-        )
-        node = root.add(Text(f"{problem.label(prior=True)}: {done} of {total} done"))
-        width = max(len(branch.algorithm) for branch in branches)
-        for branch in branches:
-            if not (short and branch.complete):
-                leaf = node.add(_line(branch, width))
-                for reason in grouped(branch.reasons):
-                    leaf.add(Text(f"failed: {reason}", style="red"))
-    return root
-
-
-def grouped(reasons: list[str]) -> list[str]:
-    """Reasons with how often each occurs, most frequent first; of many the first few."""
-    texts = [
-        f"{count} x {reason}" if count > 1 else reason
-        for reason, count in Counter(reasons).most_common()
-    ]
-    rest = len(texts) - REASONS
-    return [*texts[:REASONS], f"{rest} more reasons"] if rest > 0 else texts
-
-
-def _line(branch: Branch, width: int) -> Text:
-    from rich.text import Text
-
-    line = Text(f"{branch.algorithm:<{width}}  ")
-    line.append(f"{branch.done} of {branch.planned} done", style="green" if branch.complete else "")
-    if branch.divergences:
-        first, last = min(branch.divergences), max(branch.divergences)
-        steps = f"at step {first}" if first == last else f"at steps {first} to {last}"
-        line.append(f" ({branch.diverged} diverged {steps})", style="magenta")
-    for count, word, style in (
-        (branch.running, "running", "cyan"),
-        (branch.failed, "failed", "red"),
-        (branch.missing, "missing", "yellow"),
-    ):
-        if count:
-            line.append(", ").append(f"{count} {word}", style=style)
-    if branch.begun:
-        line.append(f" ({branch.begun} begun)", style="yellow")
-    return line
-
-
-def show(store: Results, console: Console | None = None) -> Standing:
-    """Print the tree."""
+def show(store: Results, console: Console | None = None) -> FolderStatus:
+    """Print the status as a tree."""
     from rich.console import Console
 
-    current = standing(store)
-    (console or Console()).print(tree(current), soft_wrap=True)
-    return current
+    status = read_status(store)
+    (console or Console()).print(make_tree(status), soft_wrap=True)
+    return status
 
 
-def watch(store: Results, every: float = 2.0, console: Console | None = None) -> Standing:
-    """Show the tree and keep it up to date until nothing is missing; an interrupt ends it, too."""
+def watch(store: Results, seconds: float = 2.0, console: Console | None = None) -> FolderStatus:
+    """Show the tree and update it until nothing is missing, or until an interrupt."""
     from rich.console import Console
     from rich.live import Live
 
     runs = planned(store)
-    current = standing(store, runs)
-    with Live(tree(current, short=True), console=console or Console(), auto_refresh=False) as live:
+    status = read_status(store, runs)
+    first = make_tree(status, short=True)
+    with Live(first, console=console or Console(), auto_refresh=False) as live:
         try:
-            while not current.over:
-                time.sleep(every)
-                current = standing(store, runs)
-                live.update(tree(current, short=True), refresh=True)
+            while not status.is_over:
+                time.sleep(seconds)
+                status = read_status(store, runs)
+                live.update(make_tree(status, short=True), refresh=True)
         except KeyboardInterrupt:
             pass
-    return current
+    return status
+
+
+def make_tree(status: FolderStatus, short: bool = False) -> Tree:
+    """Return the tree for the terminal; ``short`` leaves out algorithms that are complete."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    root = Tree(Text(status.line, style="bold"))
+    for problem, algorithms in status.problems.items():
+        node = root.add(Text(_describe_problem(problem, algorithms)))
+        width = max(len(each.algorithm) for each in algorithms)
+        for each in algorithms:
+            if not (short and each.complete):
+                leaf = node.add(_describe_algorithm(each, width))
+                for reason in count_reasons(each.reasons):
+                    leaf.add(Text(f"failed: {reason}", style="red"))
+    return root
+
+
+def _describe_problem(problem: Problem, algorithms: Sequence[AlgorithmStatus]) -> str:
+    done = sum(each.done for each in algorithms)
+    planned = sum(each.planned for each in algorithms)
+    return f"{problem.label(prior=True)}: {done} of {planned} done"
+
+
+def _describe_algorithm(status: AlgorithmStatus, width: int) -> Text:
+    from rich.text import Text
+
+    line = Text(f"{status.algorithm:<{width}}  ")
+    style = "green" if status.complete else ""
+    line.append(f"{status.done} of {status.planned} done", style=style)
+    if status.divergences:
+        first, last = min(status.divergences), max(status.divergences)
+        steps = f"at step {first}" if first == last else f"at steps {first} to {last}"
+        line.append(f" ({status.diverged} diverged {steps})", style="magenta")
+    for count, word, style in (
+        (status.running, "running", "cyan"),
+        (status.failed, "failed", "red"),
+        (status.missing, "missing", "yellow"),
+    ):
+        if count:
+            line.append(", ").append(f"{count} {word}", style=style)
+    if status.begun:
+        line.append(f" ({status.begun} begun)", style="yellow")
+    return line
+
+
+def count_reasons(reasons: list[str]) -> list[str]:
+    """Return different reasons with how often each occurs, the most frequent first."""
+    counted = Counter(reasons).most_common()
+    texts = [f"{count} x {reason}" if count > 1 else reason for reason, count in counted]
+    rest = len(texts) - MAX_REASONS
+    return [*texts[:MAX_REASONS], f"{rest} more reasons"] if rest > 0 else texts

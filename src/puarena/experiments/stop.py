@@ -1,4 +1,4 @@
-"""Asked to stop, by a signal or as the time is up: training ends at the next record, and its state is kept."""
+"""Stopping a run by a signal or after a time: at the next record, with checkpoints saved."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ SIGNALS = [
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop; ``code`` is what a command then ends with."""
+    """Training was asked to stop; a command ends with ``code``."""
 
-    def __init__(self, why: str, code: int) -> None:
-        super().__init__(why)
-        self.why, self.code = why, code
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.reason, self.code = reason, code
 
 
 class Stop:
-    """Notes signals instead of obeying them at once; a second one is obeyed. Use as a context manager."""
+    """Notes signals, to be obeyed at the next record; a second one is obeyed at once."""
 
-    TIME_IS_UP = 3  # what a command ends with when its time is up and work is left
+    TIME_IS_UP = 3  # exit code of a command whose time is up
 
     def __init__(self, seconds: float | None = None) -> None:
         self.until = None if seconds is None else time.monotonic() + seconds
         self.signal: int | None = None
-        self._before: dict[int, Any] = {}
+        self._handlers_before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-                    self._before[number] = signal.signal(number, self._note)
+                # nohup has signals ignored.
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._handlers_before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers_before.items():
             signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -49,13 +50,12 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Is it time to stop?"""
-        return self.signal is not None or (
-            self.until is not None and time.monotonic() >= self.until
-        )
+        """Whether it is time to stop."""
+        is_late = self.until is not None and time.monotonic() >= self.until
+        return self.signal is not None or is_late
 
     def check(self) -> None:
-        """Stop if that was asked for."""
+        """Raise ``Stopped`` if it is time to stop."""
         if self.signal is not None:
             raise Stopped(signal.Signals(self.signal).name, 128 + self.signal)
         if self.asked:

@@ -14,7 +14,7 @@ from typing import Any
 
 from puarena.errors import UserError
 from puarena.experiments.spec import PROTOCOL_OPTIMIZER, Spec
-from puarena.experiments.status import Standing, standing
+from puarena.experiments.status import FolderStatus, read_status
 from puarena.leaderboard.protocol import command_of, departures
 from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
@@ -30,7 +30,7 @@ class Published:
     """What was written, and where it stands."""
 
     files: tuple[Path, ...]
-    standing: Standing
+    status: FolderStatus
 
     departs: tuple[str, ...]  # from the suite of its name
 
@@ -68,7 +68,7 @@ def publish(
         raise UserError(
             f"'{name}' is not a valid name: use small letters, digits, dots and dashes only"
         )
-    where = standing(store)
+    where = read_status(store)
     if where.counts["missing"] + where.counts["failed"] and not partial:
         raise UserError(
             f"'{store.path}' is incomplete ({where.line}); finish it with 'puarena run', or publish what is there with "
@@ -152,7 +152,7 @@ def card_of(store: Results) -> dict[str, Any]:
     }
 
 
-def missing_of(where: Standing) -> list[str]:
+def missing_of(where: FolderStatus) -> list[str]:
     """What is not there, by problem and algorithm, in words."""
     return [
         f"{branch.algorithm} on {problem.label(prior=True)}: "

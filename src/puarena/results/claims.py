@@ -1,138 +1,114 @@
-"""Who works on what, among all processes and machines that share a results folder.
+"""Claims on fleets: which process trains what, among all that share a results folder.
 
-A claim is the file ``claims/<name>.<n>``, which only one of several can create; its owner touches it every few seconds.
-The claim of a dead process is overruled by the file with the next number, which again only one can create, so nobody
-ever removes the claim of another. Who lost a claim learns that, and whoever stores a fleet first has stored it.
+A claim is the file ``claims/<fleet>.<n>``. It is created atomically and its owner touches it every
+few seconds. The claim of a dead process is superseded by the file with the next number, which again
+only one process can create. A claim of another process is never deleted, so no two can take it.
+
+filelock's ``SoftFileLease`` was tried and fails: it never takes over a claim on NFS and SMB, as it
+needs an atomic exchange of names, and a holder killed before it wrote its marker blocks the name.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import threading
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from puarena.errors import UserError
 from puarena.utils.files import parse_json, write_file
-from puarena.utils.processes import MACHINE, beginning, lives
+from puarena.utils.processes import HOST, MACHINE, is_running, start_time
 
-BEAT = 10.0  # seconds between two signs of life
-STALE = 120.0  # seconds without one, from another machine, after which a claim is void
+HEARTBEAT_SECONDS = 10.0
+STALE_SECONDS = 120.0  # without a heartbeat, after which a claim of another machine is void
 
 
-@dataclass(frozen=True)
 class Claim:
     """A claim that this process holds."""
 
-    file: Path
-    token: str
+    def __init__(self, file: Path, token: str) -> None:
+        self.file, self.token = file, token
+        self._released = threading.Event()
 
-    def beat(self) -> None:
-        """Give a sign of life."""
-        with suppress(OSError):
-            os.utime(self.file)
+    def keep_alive(self) -> None:
+        """Touch the file from a thread until the claim is released."""
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._released.wait(HEARTBEAT_SECONDS):
+            with suppress(OSError):
+                os.utime(self.file)
 
     def is_lost(self) -> bool:
-        """Has somebody overruled it, taking this process for dead?"""
-        name, number = _parts(self.file)
-        return (
-            any(other > number for other in _numbers(self.file.parent, name))
-            or _owner(self.file) != self.token
-        )
+        """Return whether another process took this one for dead and superseded the claim."""
+        name, number = _split(self.file.name)
+        return max(_numbers(self.file.parent, name), default=0) > number or not self._is_mine()
 
     def release(self) -> None:
-        """Give it back, and remove those it overruled."""
-        if _owner(self.file) == self.token:
-            name, number = _parts(self.file)
-            for other in _numbers(self.file.parent, name):
-                if other <= number:
+        """Remove the claim, and those that it superseded."""
+        self._released.set()
+        if self._is_mine():
+            name, number = _split(self.file.name)
+            for earlier in _numbers(self.file.parent, name):
+                if earlier <= number:
                     with suppress(OSError):
-                        (self.file.parent / f"{name}.{other}").unlink(missing_ok=True)
-        _Heart.held.discard(self)
+                        self.file.with_name(f"{name}.{earlier}").unlink(missing_ok=True)
 
-
-class _Heart:
-    """One thread gives signs of life for all claims of this process."""
-
-    held: ClassVar[set[Claim]] = set()
-    thread: ClassVar[threading.Thread | None] = None
-
-    @classmethod
-    def watch(cls, claim: Claim) -> None:
-        cls.held.add(claim)
-        if cls.thread is None or not cls.thread.is_alive():
-            cls.thread = threading.Thread(target=cls._beat, daemon=True)
-            cls.thread.start()
-
-    @classmethod
-    def _beat(cls) -> None:
-        pause = threading.Event()
-        while not pause.wait(BEAT):
-            for claim in tuple(cls.held):
-                claim.beat()
+    def _is_mine(self) -> bool:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return bool(parse_json(self.file.read_text(encoding="utf-8"))["token"] == self.token)
+        return False
 
 
 def claim(folder: Path, name: str) -> Claim | None:
-    """Claim something; None if a living process has it."""
+    """Claim a fleet; return None if a live process has it."""
     folder.mkdir(exist_ok=True)
-    token = uuid.uuid4().hex
-    content = {"token": token, "machine": MACHINE, "host": platform.node(), "pid": os.getpid()}
-    content["began"] = beginning(os.getpid())
-    numbers = _numbers(folder, name)
-    if numbers and is_alive(folder / f"{name}.{numbers[-1]}"):
+    latest = max(_numbers(folder, name), default=0)
+    if latest and _is_live(folder / f"{name}.{latest}"):
         return None
-    file = folder / f"{name}.{numbers[-1] + 1 if numbers else 1}"
+    mine = Claim(folder / f"{name}.{latest + 1}", uuid.uuid4().hex)
+    owner = {"token": mine.token, "machine": MACHINE, "host": HOST, "pid": os.getpid()}
+    owner["started"] = start_time(os.getpid())
     try:
-        write_file(file, json.dumps(content), exclusive=True)
+        write_file(mine.file, json.dumps(owner), exclusive=True)
     except FileExistsError:
         return None
-    except UserError as error:
-        if isinstance(error.__cause__, FileNotFoundError):  # the folder was tidied away under way
-            return None
-        raise
-    mine = Claim(file, token)
-    if mine.is_lost():  # somebody saw neither this one nor the one before it
+    # A slow process can create a number that is below one that another process holds by now.
+    if mine.is_lost():
         mine.release()
         return None
-    _Heart.watch(mine)
+    mine.keep_alive()
     return mine
 
 
 def claimed(folder: Path) -> set[str]:
-    """What living processes have claimed."""
-    names = {_parts(file)[0] for file in folder.glob("[!.]*.*")}
-    return {name for name in names if is_claimed(folder, name)}
+    """Return the fleets that live processes have claimed."""
+    latest: dict[str, int] = {}
+    for file in folder.glob("[!.]*.*"):
+        name, number = _split(file.name)
+        latest[name] = max(number, latest.get(name, 0))
+    return {name for name, number in latest.items() if _is_live(folder / f"{name}.{number}")}
 
 
-def is_claimed(folder: Path, name: str) -> bool:
-    """Has a living process claimed this?"""
-    numbers = _numbers(folder, name)
-    return bool(numbers) and is_alive(folder / f"{name}.{numbers[-1]}")
-
-
-def is_alive(file: Path) -> bool:
-    """Does the owner of a claim live? Of another machine's only the last sign of life can tell."""
+def _is_live(file: Path) -> bool:
+    """Return whether the owner of a claim lives; on another machine only its heartbeat can tell."""
     try:
-        content = parse_json(file.read_text(encoding="utf-8"))
-        if content["machine"] == MACHINE:
-            return lives(int(content["pid"]), str(content["began"]))
+        owner = parse_json(file.read_text(encoding="utf-8"))
+        if owner["machine"] == MACHINE:
+            return is_running(int(owner["pid"]), str(owner["started"]))
     except FileNotFoundError:
         return False
     except (OSError, ValueError, KeyError, TypeError):
-        pass
+        pass  # damaged: as if it were another machine's
     try:
-        return _now(file.parent) - file.stat().st_mtime < STALE
+        return _file_system_time(file.parent) - file.stat().st_mtime < STALE_SECONDS
     except OSError:
         return False
 
 
-def _now(folder: Path) -> float:
-    """The time by the clock of the file system, which may be that of another machine."""
+def _file_system_time(folder: Path) -> float:
+    """Return the time by the clock of the file system, which may be another machine's."""
     clock = folder / f".clock.{MACHINE}-{os.getpid()}.tmp"
     clock.touch()
     now = clock.stat().st_mtime
@@ -141,20 +117,15 @@ def _now(folder: Path) -> float:
 
 
 def _numbers(folder: Path, name: str) -> list[int]:
-    with suppress(OSError):
-        entries = [entry.rpartition(".") for entry in os.listdir(folder)]
-        return sorted(
-            int(number) for owner, _, number in entries if owner == name and number.isdecimal()
-        )
-    return []
+    """Return the numbers of all claims on a fleet."""
+    try:
+        found = [_split(entry) for entry in os.listdir(folder)]
+    except OSError:
+        return []
+    return [number for fleet, number in found if fleet == name and number]
 
 
-def _parts(file: Path) -> tuple[str, int]:
-    name, _, number = file.name.rpartition(".")
+def _split(file_name: str) -> tuple[str, int]:
+    """Return the fleet and the number of a claim's file; 0 if it has none."""
+    name, _, number = file_name.rpartition(".")
     return name, int(number) if number.isdecimal() else 0
-
-
-def _owner(file: Path) -> str:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(parse_json(file.read_text(encoding="utf-8"))["token"])
-    return ""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError
-from puarena.utils.processes import MACHINE, lives
+from puarena.utils.processes import MACHINE, is_running
 
 # A temporary file is named after the machine and the process that write it.
 TEMPORARY_NAME = re.compile(r"\..+\.(\w+)-(\d+)(-\d+)?\.tmp")
@@ -110,7 +110,7 @@ def remove_temporary_files(*folders: Path) -> None:
     for folder in folders:
         for file in folder.glob(".*.tmp"):
             match = TEMPORARY_NAME.fullmatch(file.name)
-            if match and match[1] == MACHINE and not lives(int(match[2])):
+            if match and match[1] == MACHINE and not is_running(int(match[2])):
                 file.unlink(missing_ok=True)
 
 

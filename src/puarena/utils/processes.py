@@ -1,4 +1,4 @@
-"""Which machine this is, and which of its processes live."""
+"""The name of this machine, and whether a process of it is running."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import platform
 from contextlib import suppress
 from pathlib import Path
 
+HOST = platform.node()  # for people; two containers can have the same
 
-def _machine() -> str:
-    """A name for where process numbers mean the same: this host since it was started, this container."""
-    parts = [platform.node()]
+
+def _identify_machine() -> str:
+    """Return a name for the scope in which process numbers are unique: host, boot, container."""
+    parts = [HOST]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
     with suppress(OSError):
@@ -19,12 +21,13 @@ def _machine() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
-MACHINE = _machine()
+MACHINE = _identify_machine()
 
 
-def lives(pid: int, began: str = "") -> bool:
-    """Is there such a process on this machine (and, where that is known, did it begin then)?"""
-    if os.name == "nt":  # a signal would end it
+def is_running(pid: int, started: str = "") -> bool:
+    """Return whether this machine runs a process with this number (and this start time)."""
+    # On Windows the signal 0 would end the process.
+    if os.name == "nt":
         return True
     try:
         os.kill(pid, 0)
@@ -32,18 +35,21 @@ def lives(pid: int, began: str = "") -> bool:
         return False
     except OSError:
         return True
-    state, now = _stat(pid)
-    return state != "Z" and (not began or now in ("", began))
+    state, now = _read_stat(pid)
+    return state != "Z" and (not started or now in ("", started))
 
 
-def beginning(pid: int) -> str:
-    """When a process began, as the system counts it; empty where it does not say. Numbers are given out again."""
-    return _stat(pid)[1]
+def start_time(pid: int) -> str:
+    """Return when a process was started, in the system's ticks; empty if that is unknown.
+
+    The system reuses process numbers, and this tells two processes of one number apart.
+    """
+    return _read_stat(pid)[1]
 
 
-def _stat(pid: int) -> tuple[str, str]:
-    """The state of a process (Z: it has ended, and nobody has asked how) and when it began."""
+def _read_stat(pid: int) -> tuple[str, str]:
+    """Return the state of a process (Z: a zombie) and when it was started."""
     with suppress(OSError, IndexError):
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return words[0], words[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[0], fields[19]
     return "", ""

@@ -1,76 +1,91 @@
-"""Who trains the fleets of a run. One file each, found here: a new one needs no line elsewhere."""
+"""Executors train the fleets of a run. A class in a file of this package is found by its name."""
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from puarena.errors import UserError, unknown_name
-from puarena.experiments.executors.base import Executor, How
+from puarena.experiments.executors.base import Executor, ExecutorOptions
+from puarena.utils.discovery import find_classes, import_modules
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
+    from puarena.experiments.worker import Job, Update
 
 
-def kinds() -> dict[str, type[Executor]]:
-    """Every executor by its name."""
-    modules = [
-        import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)
-    ]
-    classes = [
-        value for module in modules for value in vars(module).values() if inspect.isclass(value)
-    ]
-    return {
-        kind.name: kind
-        for kind in classes
-        if issubclass(kind, Executor) and not inspect.isabstract(kind)
-    }
+def executor_types() -> dict[str, type[Executor]]:
+    """Return every executor by its name."""
+    found: dict[str, type[Executor]] = {}
+    for module in import_modules(__name__):
+        found |= {kind.name: kind for kind in find_classes(module, Executor)}  # type: ignore[type-abstract]
+    return found
 
 
-def train_elsewhere(name: str | None, how: How) -> bool:
-    """Are fleets trained on other machines, which may have a device that this one has not?"""
-    kind = kinds().get(name or "")
-    return kind is not None and kind.trains_elsewhere(how)
+def uses_other_machines(name: str | None, options: ExecutorOptions) -> bool:
+    """Return whether other machines train with this executor."""
+    kind = executor_types().get(name or "")
+    return kind is not None and kind.uses_other_machines(options)
 
 
 def choose(
     device: str,
-    workers: int | None,
     fleets: Sequence[FleetSpec],
     name: str | None = None,
-    how: How | None = None,
+    options: ExecutorOptions | None = None,
 ) -> Executor:
-    """The executor of this name, or the one that pays most for these fleets on this device.
-
-    ``workers`` is the number of fleets side by side; None: what pays.
-    """
-    how = replace(how or How(), workers=workers)
-    for what, count in (("workers", workers), ("threads", how.threads)):
+    """Return the executor of this name, or the one that suits these fleets on this device."""
+    options = options or ExecutorOptions()
+    for what in ("workers", "threads"):
+        count = getattr(options, what)
         if count is not None and (type(count) is not int or count < 1):
-            raise UserError(f"the number of {what} is {count!r}; give 1 or more")
-    fit = {each: kind for each, kind in kinds().items() if device in kind.devices}
-    if name is not None and name not in fit:
-        raise unknown_name(f"executor for the device {device}", name, fit)
-    kind = fit[name] if name else max(fit.values(), key=lambda kind: kind.preference(how, fleets))
-    if name or fleets:
-        _check_options(kind, how)
-    return kind(workers, how)
+            raise UserError(f"the number of {what} is {count!r}; give 1 or more", "invalid-value")
+    able = {key: kind for key, kind in executor_types().items() if device in kind.devices}
+    if name is not None and name not in able:
+        raise unknown_name(f"executor for the device {device}", name, able)
+    if name is None:
+        kind = max(able.values(), key=lambda kind: kind.preference(options, fleets))
+    else:
+        kind = able[name]
+    _check_options(kind, options)
+    return kind(options)
 
 
-def _check_options(kind: type[Executor], how: How) -> None:
-    """Refuse what the executor would not listen to."""
-    for option, facts in How.options().items():
-        if (
-            getattr(how, option) not in (None, ())
-            and option not in kind.takes
-            and not facts["everybody"]
-        ):
-            able = [each.name for each in kinds().values() if option in each.takes]
-            raise UserError(
-                f"--{option.replace('_', '-')} is for the engines {', '.join(able)}, and here '{kind.name}' trains on "
-                f"the device '{', '.join(kind.devices)}'; leave it away, or choose another --engine or --device"
-            )
+def _check_options(kind: type[Executor], options: ExecutorOptions) -> None:
+    """Refuse options that the executor would ignore."""
+    for name in ExecutorOptions.names():
+        known = name in ("workers", "threads", *kind.takes)
+        if known or getattr(options, name) in (None, ()):
+            continue
+        takers = [each.name for each in executor_types().values() if name in each.takes]
+        raise UserError(
+            f"{name} is an option of the engines {', '.join(takers)}, but here '{kind.name}' trains "
+            f"on {' or '.join(kind.devices)}; leave it out, or choose another engine or device",
+            "conflict",
+        )
+
+
+def train_here(
+    job: Job, fleets: Sequence[FleetSpec], options: ExecutorOptions, stop: Callable[[], bool]
+) -> list[Update]:
+    """Train fleets on this machine, as a part of what a cluster trains; return their endings.
+
+    It stops at a record once ``stop()`` is true.
+    """
+    job.prepare()
+    name = "streams" if job.device == "cuda" else "inline"
+    # Only a worker process can be ended from outside.
+    if options.fleet_timeout is not None:
+        name = "gpus" if job.device == "cuda" else "processes"
+    own = ExecutorOptions(threads=options.threads, fleet_timeout=options.fleet_timeout)
+    executor = choose(job.device, fleets, name, replace(own, workers=options.workers))
+    endings = []
+    with closing(executor.train(fleets, job)) as updates:
+        for update in updates:
+            if update is not None and update.ending:
+                endings.append(update)
+            if stop():
+                break
+    return endings

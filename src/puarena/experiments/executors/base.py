@@ -1,135 +1,103 @@
-"""What an executor is: it is given fleets and a job, and has each of them trained and stored, somewhere and somehow.
-
-Imports nothing large, as not every process computes.
-"""
+"""What an executor is, and the options that executors take. Imports nothing large."""
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from puarena.errors import unknown_name
-from puarena.experiments.forecast import Lanes
-from puarena.experiments.stop import Stop
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
-    from puarena.experiments.work import Job, Work
+    from puarena.experiments.worker import Job, Update
 
-News: TypeAlias = (
-    "Callable[[FleetSpec, int], None]"  # so many run-steps of a fleet in training are behind
-)
+Updates: TypeAlias = "Generator[Update | None, None, None]"
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A fleet whose shard is stored, or that broke off."""
+class ExecutorOptions:
+    """Options of executors: keywords of ``puarena.run``, and ``--set`` of the command line.
 
-    fleet: FleetSpec
-    error: Exception | None = None
-
-
-def option(
-    words: str, metavar: str, low: float | None = None, time: bool = False, everybody: bool = False
-) -> Any:
-    """A field of :class:`How` that is an option of ``puarena run``, too; a ``time`` is in seconds.
-
-    One that not ``everybody`` listens to is refused by executors that do not name it in ``takes``.
+    An executor lists the options that it takes in ``takes``, but for ``workers`` and ``threads``.
     """
-    shown = {"help": words, "metavar": metavar, "min": low}
-    return field(default=None, metadata={"shown": shown, "time": time, "everybody": everybody})
 
-
-@dataclass(frozen=True)
-class How:
-    """What executors may be told; each looks at what concerns it. One more option is one more line here."""
-
-    workers: int | None = None
-    threads: int | None = option(
-        "threads of a process that trains on a CPU (default 1)", "N", everybody=True
-    )
-    fleet_timeout: float | None = option("give up a fleet that takes longer", "30m", time=True)
-    gpus: str | None = option("GPUs of this machine to use, a process each", "all|0,1")
-    address: str | None = option("of a Ray cluster (default: one on this machine)", "A")
-    gpus_per_fleet: float | None = option("share of a GPU for a fleet", "F", 0)
-    cpus_per_fleet: float | None = option("cores for a fleet", "N", 0)
-    slurm_partition: str | None = option("partition of SLURM jobs", "P")
-    slurm_time: float | None = option(
-        "time limit of SLURM jobs, which are then queued again", "4h", time=True
-    )
-    slurm: tuple[str, ...] | None = option(
-        "any other parameter of SLURM jobs, such as account=me", "KEY=VALUE"
-    )
-    stop: Stop = field(default_factory=Stop)
+    workers: int | None = None  # fleets trained in parallel (None: chosen automatically)
+    threads: int | None = None  # of a process that trains on a CPU (None: 1)
+    fleet_timeout: float | None = None  # seconds after which a fleet is given up
+    gpus: str | None = None  # of this machine, a process each: all, or a list such as 0,1
+    address: str | None = None  # of a Ray cluster (None: one on this machine)
+    gpus_per_fleet: float | None = None  # share of a GPU
+    cpus_per_fleet: float | None = None  # cores
+    slurm_partition: str | None = None
+    slurm_time: float | None = None  # seconds; the time limit of jobs, which are queued again then
+    slurm: tuple[str, ...] | None = None  # any other parameters of jobs, such as account=me
 
     @classmethod
-    def options(cls) -> dict[str, Mapping[str, Any]]:
-        """What can be told, by name, as :func:`option` describes it."""
-        return {each.name: each.metadata for each in fields(cls) if each.metadata}
+    def names(cls) -> list[str]:
+        """Return the names of all options."""
+        return [each.name for each in fields(cls)]
 
     @classmethod
-    def of(cls, **options: Any) -> How:
-        """The options that somebody named; an unknown one is refused."""
+    def of(cls, **options: Any) -> ExecutorOptions:
+        """Return these options; an unknown name is refused."""
         for name in options:
-            if name not in cls.options():
-                raise unknown_name("option", name, cls.options())
+            if name not in cls.names():
+                raise unknown_name("option", name, cls.names())
         return cls(**options)
 
 
 class Executor(ABC):
-    """Has fleets trained; ``workers`` of them side by side (None: what pays)."""
+    """Trains fleets, up to ``options.workers`` of them in parallel (None: chosen automatically)."""
 
     name: ClassVar[str]
     devices: ClassVar[tuple[str, ...]]
-    takes: ClassVar[tuple[str, ...]] = ()  # of ``How``, beyond what everybody is told
+    takes: ClassVar[tuple[str, ...]] = ()  # options, beyond ``workers`` and ``threads``
+    start_seconds: ClassVar[float] = 0.0  # until the first fleet trains, for estimates
+    overlap: ClassVar[float] = 1.0  # speed-up of fleets that share a device without filling it
 
-    def __init__(self, workers: int | None = None, how: How | None = None) -> None:
-        self.workers, self.how = workers, how or How(workers)
+    def __init__(self, options: ExecutorOptions | None = None) -> None:
+        self.options = options or ExecutorOptions()
 
     @classmethod
-    def preference(cls, how: How, fleets: Sequence[FleetSpec]) -> int:
-        """How much speaks for it where nobody names an executor; the one for which most speaks is chosen."""
+    def preference(cls, options: ExecutorOptions, fleets: Sequence[FleetSpec]) -> int:
+        """Return how well it suits; the executor with the highest value is the default."""
         return 0
 
     @classmethod
-    def trains_elsewhere(cls, how: How) -> bool:
-        """Is it other machines that need the device?"""
+    def uses_other_machines(cls, options: ExecutorOptions) -> bool:
+        """Return whether other machines train, which may have a GPU that this one lacks."""
         return False
 
     @abstractmethod
-    def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
-        """Have every fleet do ``job.work``, call ``news`` on the way, yield each when it ends.
+    def train(self, fleets: Sequence[FleetSpec], job: Job) -> Updates:
+        """Have ``job.train`` run for every fleet; yield its updates, and None while waiting.
 
-        A fleet may end in parts, as several smaller ones; every run ends once.
+        None is yielded several times a second, so that the caller can stop the iteration: closing
+        the iterator saves checkpoints. A fleet may end in parts; every run ends once.
         """
 
-    def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
-        """How long these fleets take together, from the ``seconds`` each of them takes alone."""
-        return sum(seconds)
+    def lanes(self, fleets: Sequence[FleetSpec]) -> int:
+        """Return how many fleets are trained in parallel, for estimates."""
+        return 1
 
-    def lanes(self, fleets: Sequence[FleetSpec]) -> Lanes:
-        """How it trains fleets side by side, as far as it can tell beforehand."""
-        return Lanes()
-
-
-def advance(work: Work, fleet: FleetSpec, news: News) -> Ended | None:
-    """Go on with a fleet to its next record; say how it ended if it did."""
-    try:
-        news(fleet, next(work))
-    except StopIteration:
-        return Ended(fleet)
-    except Exception as error:
-        work.close()
-        traceback.clear_frames(
-            error.__traceback__
-        )  # an error that is kept would keep the fleet in memory
-        return Ended(fleet, error)
-    return None
+    def estimate(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
+        """Return how long these fleets take, given how long each of them takes alone."""
+        times = [
+            each if fleet.fills_gpu else each / self.overlap
+            for fleet, each in zip(fleets, seconds, strict=True)
+        ]
+        return self.start_seconds + max(sum(times) / self.lanes(fleets), *times, 0.0)
 
 
-def longest_first(fleets: Sequence[FleetSpec]) -> list[FleetSpec]:
-    """The order in which workers have little to wait for at the end."""
+def sort_longest_first(fleets: Sequence[FleetSpec]) -> list[FleetSpec]:
+    """Return the order in which no worker waits long for the last fleet."""
     return sorted(fleets, key=lambda fleet: -fleet.steps)
+
+
+def split_fleet(fleet: FleetSpec) -> list[FleetSpec]:
+    """Return a fleet in two halves, which keep its claim; a single run stays as it is."""
+    half = (len(fleet.runs) + 1) // 2
+    parts = [fleet.runs[:half], fleet.runs[half:]]
+    return [type(fleet)(runs, fleet.claim) for runs in parts if runs]

@@ -1,256 +1,251 @@
-"""Fleets on a Ray cluster (``pip install 'puarena[ray]'``): long-lived actors, so that data and kernels stay warm.
+"""Fleets as plain tasks of a Ray cluster (``pip install 'puarena[ray]'``).
 
-Actors store what they train themselves, so the results folder and the data must lie where every node finds them. News
-come as each call's own stream to the driver: nothing that could be lost with a node stands between. An actor that is
-lost is replaced and its fleet tried again, from its last state; so are nodes, as actors are placed wherever Ray has
-room.
+A task stores what it trains, so the results folder and the data must lie where every node finds
+them. Ray repeats a task whose process or node is lost; it continues from the fleet's checkpoint.
 """
 
 from __future__ import annotations
 
 import os
-import platform
+import subprocess
+import sys
 import time
-from collections import Counter, deque
+import uuid
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from puarena.errors import UserError
-from puarena.experiments.executors.base import Ended, Executor, How, News, advance, longest_first
-from puarena.experiments.executors.gpus import STARTING as GPU_STARTING
-from puarena.experiments.executors.pool import GRACE
-from puarena.experiments.executors.processes import STARTING, finish
-from puarena.experiments.executors.streams import halves, out_of_memory
-from puarena.experiments.failures import Broken, Trouble
+from puarena.experiments.executors import train_here
+from puarena.experiments.executors.base import (
+    Executor,
+    ExecutorOptions,
+    Updates,
+    sort_longest_first,
+    split_fleet,
+)
 from puarena.experiments.plan import FleetSpec
-from puarena.experiments.work import Job
+from puarena.experiments.stop import Stop
+from puarena.experiments.worker import Job, Update, failed
 
-ATTEMPTS = 4  # of a fleet whose actor was lost
-OPENING = 120.0  # seconds to wait for a cluster that has no room for a single actor
+RETRIES = 3  # of a fleet whose process or node is lost
+ROOM_SECONDS = 120.0  # to wait for a node that is large enough for a task
+SAVE_SECONDS = 60.0  # for tasks to reach a record and save their checkpoints
+POLL_SECONDS = 0.5
+ANSWER_SECONDS = 30.0  # for a cluster to answer
+LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
-Answer = tuple[str, Any]  # ("news", run-steps behind) or ("ended", error)
-
-
-class Trainer:
-    """What an actor is: it prepares a job once and trains one fleet after the other, in one of its two threads."""
-
-    def __init__(self, job: Job, threads: int) -> None:
-        job.prepare()
-        self.job, self.threads, self.stopping = job, threads, False
-
-    def train(self, fleet: FleetSpec) -> Iterator[Answer]:
-        """Train a fleet; yield what happens."""
-        import torch
-
-        torch.set_num_threads(self.threads)
-        work, news = self.job.work(fleet), deque[int]()
-        while not self.stopping:
-            ended = advance(work, fleet, lambda _, done: news.append(done))
-            if ended is not None:
-                yield "ended", ended.error
-                return
-            yield "news", news.pop()
-        work.close()  # keeps a last state
-
-    def stop(self) -> None:
-        """Called by the driver meanwhile: end at the next record."""
-        self.stopping = True
+_prepared: dict[str, Job] = {}  # in a process of Ray: the jobs whose data it has loaded
 
 
 class Ray(Executor):
-    """Trains in the actors of a Ray cluster: the one at an address, or one on this machine."""
+    """Trains on a Ray cluster: the one at an address, one running here, or one it starts here."""
 
     name = "ray"
     devices = ("cpu", "cuda")
     takes = ("gpus", "address", "gpus_per_fleet", "cpus_per_fleet", "fleet_timeout")
+    start_seconds = 15.0
 
     @classmethod
-    def trains_elsewhere(cls, how: How) -> bool:
-        """Where the cluster is not on this machine."""
-        return how.address is not None
+    def uses_other_machines(cls, options: ExecutorOptions) -> bool:
+        """Return whether the cluster may be elsewhere."""
+        return options.address is not None
 
-    def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
-        """Keep as many actors as there is room for, a fleet each; the longest fleets first."""
-        if self.how.gpus is not None:
+    def train(self, fleets: Sequence[FleetSpec], job: Job) -> Updates:
+        """Train fleets, the longest first; Ray starts as many tasks as it has room for."""
+        if self.options.gpus is not None:
             raise UserError(
-                "with --engine ray the cluster says which GPUs there are: leave --gpus away, or use --workers"
+                "the option gpus has no meaning for the engine ray, as the cluster knows its GPUs; "
+                "use workers or gpus_per_fleet",
+                "conflict",
             )
-        ray = _imported()
-        mine = not ray.is_initialized()
-        if mine:
-            _connect(ray, self.how, job.device)
-        crew = Crew(ray, self.how, job, self.workers)
-        try:
-            yield from crew.train(fleets, news)
-        finally:
-            crew.dismiss()
-            if mine:
-                ray.shutdown()
+        ray = import_ray()
+        with _connected(ray, self.options, job.device):
+            yield from RayTasks(ray, self.options, job).train(fleets)
 
-    def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
-        """Each actor takes the longest fleet that waits."""
-        gpus = self.how.gpus or ""
-        count = (
-            int(gpus) / (self.how.gpus_per_fleet or 1)
-            if gpus.isdecimal()
-            else self.workers or os.cpu_count() or 1
-        )
-        return finish(
-            seconds, max(1, min(int(count), len(fleets))), GPU_STARTING if gpus else STARTING
-        )
-
-
-class Crew:
-    """Actors, the fleets they have, and what is still to do."""
-
-    def __init__(self, ray: Any, how: How, job: Job, workers: int | None) -> None:
-        self.ray, self.how, self.workers = ray, how, workers
-        threads = how.threads or 1
-        cpus = how.cpus_per_fleet or threads
-        gpus = (how.gpus_per_fleet or 1) if job.device == "cuda" else 0
-        visible = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
-        hide = {"env_vars": visible | {"OMP_NUM_THREADS": str(threads)}}
-        self.needs = {"CPU": cpus, "GPU": gpus}
-        options = {
-            "num_cpus": cpus,
-            "num_gpus": gpus,
-            "runtime_env": hide,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-        }
-        options["max_concurrency"] = 2  # it trains, and can be told to stop
-        self.kind = ray.remote(**options)(Trainer)
-        self.job, self.threads = ray.put(job), threads
-        self.idle: list[Any] = []
-        self.busy: dict[
-            Any, tuple[Any, FleetSpec, float]
-        ] = {}  # stream of answers -> actor, fleet, since when
-        self.lost: Counter[str] = Counter()
-
-    def train(self, fleets: Sequence[FleetSpec], news: News) -> Iterator[Ended]:
-        """Train fleets."""
-        waiting, opened = deque(longest_first(fleets)), time.monotonic()
-        while waiting or self.busy:
-            self._hire(waiting)
-            if not self.busy and time.monotonic() - opened > OPENING:
-                raise UserError(
-                    f"the Ray cluster has no room for an actor with {self.needs}; give it more, or ask less"
-                )
-            if not self.busy:
-                time.sleep(0.2)
-            for stream in self.ray.wait(list(self.busy), timeout=0.2)[0] if self.busy else ():
-                yield from self._hear(stream, waiting, news)
-            yield from self._give_up_late()
-            self.how.stop.check()
-
-    def _hire(self, waiting: deque[FleetSpec]) -> None:
-        """Give fleets to idle actors, and to new ones while the cluster has room."""
-        while waiting and (self.idle or self._has_room()):
-            actor = self.idle.pop() if self.idle else self.kind.remote(self.job, self.threads)
-            stream = actor.train.options(num_returns="streaming").remote(waiting[0])
-            self.busy[stream] = actor, waiting.popleft(), time.monotonic()
-
-    def _has_room(self) -> bool:
-        if self.workers is not None and len(self.busy) >= self.workers:
-            return False
-        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        seats = sum(
-            min(int(node.get(key, 0) / need + 1e-9) for key, need in self.needs.items() if need)
-            for node in nodes
-        )
-        return len(self.busy) + len(self.idle) < seats
-
-    def _hear(self, stream: Any, waiting: deque[FleetSpec], news: News) -> Iterator[Ended]:
-        """Take in an actor's next answer, or that it is gone."""
-        actor, fleet, since = self.busy[stream]
-        try:
-            kind, value = self.ray.get(next(stream))
-        except (self.ray.exceptions.RayError, StopIteration) as error:
-            if isinstance(error, self.ray.exceptions.RayTaskError) and isinstance(
-                error.cause, UserError
-            ):
-                raise error.cause from None
-            del self.busy[stream]
-            self.lost[fleet.fleet_id] += 1
-            memory = isinstance(error, self.ray.exceptions.OutOfMemoryError)
-            if memory and len(fleet.runs) > 1:
-                waiting.extend(halves(fleet))
-            elif self.lost[fleet.fleet_id] < ATTEMPTS:
-                waiting.append(fleet)
-            else:
-                words = f"its actor was lost {ATTEMPTS} times: {' '.join(str(error).split())[:300]}"
-                trouble = Trouble(
-                    "ActorLost", words, "", platform.node(), time.monotonic() - since, memory
-                )
-                yield Ended(fleet, Broken(trouble))
-            self._dismiss(actor)
-            return
-        if kind == "news":
-            news(fleet, value)
-            return
-        del self.busy[stream]
-        self.idle.append(actor)
-        if out_of_memory(value) and len(fleet.runs) > 1:
-            waiting.extendleft(halves(fleet))
+    def lanes(self, fleets: Sequence[FleetSpec]) -> int:
+        """Return how many tasks run at once if the cluster has so many GPUs or cores."""
+        gpus = self.options.gpus or ""
+        if gpus.isdecimal():
+            count = int(int(gpus) / (self.options.gpus_per_fleet or 1))
         else:
-            yield Ended(fleet, value)
+            count = self.options.workers or os.cpu_count() or 1
+        return max(1, min(count, len(fleets)))
 
-    def _give_up_late(self) -> Iterator[Ended]:
-        """End actors whose fleets take too long."""
-        limit = self.how.fleet_timeout or float("inf")
-        for stream, (actor, fleet, since) in list(self.busy.items()):
-            if time.monotonic() - since > limit:
-                del self.busy[stream]
-                self._dismiss(actor)
-                words = f"not ended after {limit:g} seconds"
-                yield Ended(
-                    fleet,
-                    Broken(
-                        Trouble("Timeout", words, "", platform.node(), time.monotonic() - since)
-                    ),
-                )
 
-    def _dismiss(self, actor: Any) -> None:
-        self.ray.kill(actor, no_restart=True)
+class RayTasks:
+    """The tasks of a run: at most ``workers`` at once, or all that Ray has room for."""
 
-    def dismiss(self) -> None:
-        """Have actors keep the states of what they train, and end them."""
-        streams, until = list(self.busy), time.monotonic() + GRACE
+    def __init__(self, ray: Any, options: ExecutorOptions, job: Job) -> None:
+        self.ray, self.options = ray, options
+        threads = options.threads or 1
+        gpus = (options.gpus_per_fleet or 1) if job.device == "cuda" else 0
+        self.needs = {"CPU": options.cpus_per_fleet or threads, "GPU": gpus}
+        variables = {"OMP_NUM_THREADS": str(threads)}
+        if not gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = ""
+        task_options = {
+            "num_cpus": self.needs["CPU"],
+            "num_gpus": gpus,
+            "max_retries": RETRIES,
+            "runtime_env": {"env_vars": variables},
+        }
+        self.task = ray.remote(**task_options)(train_in_task)
+        inner = ExecutorOptions(1, threads, options.fleet_timeout)
+        # In a list, so that a process that has the job already need not fetch it again.
+        self.arguments = ([ray.put(job)], uuid.uuid4().hex, inner)
+        self.running: dict[Any, tuple[FleetSpec, float]] = {}  # by task: fleet, when submitted
+        self.waiting: deque[FleetSpec] = deque()
+        self.had_room = time.monotonic()
+
+    def train(self, fleets: Sequence[FleetSpec]) -> Updates:
+        """Train fleets."""
+        self.waiting.extend(sort_longest_first(fleets))
+        limit = self.options.workers or len(fleets)
         try:
-            told = [self.busy[stream][0].stop.remote() for stream in streams]
-            while streams and time.monotonic() < until:
-                for stream in self.ray.wait(streams, timeout=0.2)[0]:
-                    try:
-                        next(stream)
-                    except (StopIteration, self.ray.exceptions.RayError):
-                        streams.remove(stream)
-            del told
+            while self.waiting or self.running:
+                while self.waiting and len(self.running) < limit:
+                    fleet = self.waiting.popleft()
+                    reference = self.task.remote(*self.arguments, fleet)
+                    self.running[reference] = fleet, time.monotonic()
+                ended, _ = self.ray.wait(list(self.running), timeout=POLL_SECONDS)
+                yield None
+                for reference in ended:
+                    yield from self._collect(reference)
+                self._check_room()
         finally:
-            for actor in (*self.idle, *(actor for actor, _, _ in self.busy.values())):
-                self._dismiss(actor)
+            self._stop()
+
+    def _collect(self, reference: Any) -> Iterator[Update]:
+        """Yield the endings of a task; a fleet that did not fit in memory is split."""
+        fleet, since = self.running.pop(reference)
+        errors = self.ray.exceptions
+        try:
+            updates = self.ray.get(reference)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, UserError):
+                raise error.cause from None
+            updates = [self._lost(fleet, error, since)]
+        except errors.RayError as error:
+            memory = isinstance(error, errors.OutOfMemoryError)
+            updates = [self._lost(fleet, error, since, out_of_memory=memory)]
+        for update in updates:
+            out_of_memory = update.failure is not None and update.failure.out_of_memory
+            if out_of_memory and len(update.fleet.runs) > 1:
+                self.waiting.extend(split_fleet(update.fleet))
+            else:
+                yield update
+
+    def _lost(self, fleet: FleetSpec, error: Exception, since: float, **facts: Any) -> Update:
+        message = f"its task was lost {RETRIES + 1} times: {error}"
+        return failed(fleet, "TaskLost", message, time.monotonic() - since, **facts)
+
+    def _check_room(self) -> None:
+        """Raise an error if no node has been large enough for a task for a while."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        needs = {name: need for name, need in self.needs.items() if need}
+        for node in nodes:
+            if all(node.get(name, 0) >= need for name, need in needs.items()):
+                self.had_room = time.monotonic()
+        if time.monotonic() - self.had_room > ROOM_SECONDS:
+            text = ", ".join(f"{need:g} {name}" for name, need in needs.items())
+            message = f"no node of the Ray cluster has room for a fleet, which takes {text}"
+            raise UserError(f"{message}; ask for less, or add a node", "out-of-resources")
+
+    def _stop(self) -> None:
+        """Cancel tasks: one that trains saves a checkpoint at the next record."""
+        left = list(self.running)
+        for reference in left:
+            self.ray.cancel(reference)
+        if left:
+            _, left = self.ray.wait(left, num_returns=len(left), timeout=SAVE_SECONDS)
+        for reference in left:
+            self.ray.cancel(reference, force=True)
+        self.running.clear()
 
 
-def _imported() -> Any:
+def train_in_task(
+    job_reference: list[Any], job_id: str, options: ExecutorOptions, fleet: FleetSpec
+) -> list[Update]:
+    """Train one fleet in a process of Ray; return its endings."""
+    import ray
+
+    if job_id not in _prepared:
+        _prepared.clear()
+        _prepared[job_id] = ray.get(job_reference[0])
+    # Ray cancels a task by the signal SIGINT, which is noted here and obeyed at the next record.
+    with Stop() as stop:
+        return train_here(_prepared[job_id], [fleet], options, lambda: stop.asked)
+
+
+def import_ray() -> Any:
+    """Return the module ``ray``."""
     try:
         import ray
         import ray.exceptions
     except ImportError:
-        raise UserError(
-            "the engine ray needs Ray; install it with: pip install 'puarena[ray]'"
-        ) from None
+        message = "the engine ray needs Ray; install it with: pip install 'puarena[ray]'"
+        raise UserError(message, "missing-dependency") from None
     return ray
 
 
-def _connect(ray: Any, how: How, device: str) -> None:
-    """Connect to the cluster at the address, or start one here."""
-    quiet = {"log_to_driver": False, "logging_level": "error", "include_dashboard": False}
-    if how.address is None:
-        gpus = None if device == "cuda" else 0
-        ray.init(num_cpus=how.workers, num_gpus=gpus, **quiet)
+@contextmanager
+def _connected(ray: Any, options: ExecutorOptions, device: str) -> Iterator[None]:
+    """Connect to a cluster: an open connection, the address, one running here, or a new one."""
+    if ray.is_initialized():
+        yield
         return
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    # Otherwise Ray repeats a task without end that the node's memory monitor has ended.
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
+    with ExitStack() as stack:
+        stack.callback(ray.shutdown)
+        address = options.address or "auto"
+        if _answers(address):
+            ray.init(address=address, **quiet)
+        elif options.address is not None:
+            message = f"there is no Ray cluster at '{options.address}'; is the address right?"
+            raise UserError(message, "invalid-value")
+        else:
+            stack.enter_context(_on_loopback())
+            gpus = None if device == "cuda" else 0
+            own = {"num_cpus": options.workers, "num_gpus": gpus, "include_dashboard": False}
+            ray.init(address="local", **own, **quiet)
+        yield
+
+
+def _answers(address: str) -> bool:
+    """Return whether a cluster answers at an address.
+
+    ``ray.init`` would wait a quarter of an hour for one that was killed, so another process tries.
+    """
+    script = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
+    command = [sys.executable, "-c", script, address]
     try:
-        ray.init(address=how.address, log_to_driver=False, logging_level="error")
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UserError(
-            f"there is no Ray cluster at '{how.address}': {' '.join(str(error).split())[:200]}"
-        ) from None
+        done = subprocess.run(command, capture_output=True, timeout=ANSWER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Have a new Ray listen on 127.0.0.1 only: whoever reaches its ports can run code.
+
+    Ray ignores that address in ``ray.init`` but uses it where it does not support clusters of
+    several machines, which a variable of the environment decides when ray is imported.
+    """
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(LOOPBACK_VARIABLE)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[LOOPBACK_VARIABLE] = "0"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before[0]
+        if before[1] is None:
+            del os.environ[LOOPBACK_VARIABLE]
+        else:
+            os.environ[LOOPBACK_VARIABLE] = before[1]

@@ -1,56 +1,63 @@
 """Fleets in array jobs of a SLURM cluster, through submitit (``pip install 'puarena[slurm]'``).
 
-Every job takes fleets that nobody has claimed and stores them in the results folder, which all machines must share. A
-job that comes to its time limit is queued again and goes on from its fleets' states.
+Every job trains fleets that no other process has claimed and stores them in the results folder,
+which all machines must share. A job that reaches its time limit is queued again and continues from
+the checkpoints of its fleets.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from platform import node
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from puarena.errors import UserError
-from puarena.experiments import executors
-from puarena.experiments.executors.base import Ended, Executor, How, News, longest_first
-from puarena.experiments.executors.processes import finish
-from puarena.experiments.failures import Broken, Elsewhere, Trouble
+from puarena.experiments.executors import train_here
+from puarena.experiments.executors.base import (
+    Executor,
+    ExecutorOptions,
+    Updates,
+    sort_longest_first,
+)
 from puarena.experiments.plan import FleetSpec
-from puarena.experiments.stop import Stopped
-from puarena.experiments.work import Job
+from puarena.experiments.worker import Job, Update, failed
 
-JOBS = 100  # of one array, unless --workers says otherwise
-STARTING = 30.0  # seconds until a job trains
-TIME = 60  # minutes of a job, unless --slurm-time says otherwise
-ENDLESS = 100_000  # times that a job may come to its limit
-GRACE = 60.0  # seconds to come to a record; SLURM ends a job 90 seconds after its signal
-LOOK = 2.0  # seconds between two looks at the jobs
+MAX_JOBS = 100  # of one array, unless ``workers`` says otherwise
+JOB_MINUTES = 60  # time limit of a job, unless ``slurm_time`` says otherwise
+MIN_JOB_MINUTES = 5  # SLURM sends its signal up to a minute early, and queues a job for two more
+SIGNAL_SECONDS = 90  # before the time limit, for a job to reach a record and save checkpoints
+SAVE_SECONDS = 60.0
+MAX_REQUEUES = 100_000  # times that a job may reach its time limit
+POLL_SECONDS = 2.0
+LOST_SECONDS = 30.0  # that a job is not in the queue and has no result, after which it is lost
 
 
-class Errand:
-    """What one job of the array does: it trains its share of the fleets, then what is left of the others'."""
+class SlurmJob:
+    """What one job of the array runs: its share of the fleets, then what the others have left."""
 
-    def __init__(self, job: Job, fleets: Sequence[FleetSpec], how: How) -> None:
+    def __init__(self, job: Job, fleets: Sequence[FleetSpec], options: ExecutorOptions) -> None:
         self.job, self.fleets = job, list(fleets)
-        self.how = How(threads=how.threads, fleet_timeout=how.fleet_timeout)
+        self.options = ExecutorOptions(threads=options.threads, fleet_timeout=options.fleet_timeout)
         self.training: threading.Thread | None = None
         self.stopping = False
 
-    def __call__(self) -> list[Ended]:
-        """Train what others have not: on a GPU several fleets in flight, on a CPU one after the other.
+    def __call__(self) -> list[Update]:
+        """Train; return the endings of the fleets.
 
-        A thread trains: the main one is for the signal that comes at the time limit, which ends it wherever it stands.
+        A thread trains, because submitit handles the signal at the time limit in the main thread.
         """
-        self.job.prepare()
-        ended: list[Ended] = []
+        endings: list[Update] = []
         errors: list[BaseException] = []
+
+        def is_stopping() -> bool:
+            return self.stopping
 
         def train() -> None:
             try:
-                ended.extend(self._executor().train(self.fleets, self.job, self._news))
+                endings.extend(train_here(self.job, self.fleets, self.options, is_stopping))
             except BaseException as error:
                 errors.append(error)
 
@@ -59,25 +66,16 @@ class Errand:
         self.training.join()
         if errors:
             raise errors[0]
-        return ended
-
-    def _executor(self) -> Executor:
-        here = "streams" if self.job.device == "cuda" else "inline"
-        name = here if self.how.fleet_timeout is None else None  # a process of its own can be ended
-        return executors.choose(self.job.device, None, self.fleets, name, self.how)
-
-    def _news(self, fleet: FleetSpec, done: int) -> None:
-        if self.stopping:
-            raise Stopped("the time limit", 0)
+        return endings
 
     def checkpoint(self) -> Any:
-        """Called at the time limit: keep last states, and do the same again; what is stored is passed over."""
+        """Save checkpoints at the time limit and queue the job again; submitit calls this."""
         from submitit.helpers import DelayedSubmission
 
         self.stopping = True
         if self.training is not None:
-            self.training.join(GRACE)
-        return DelayedSubmission(Errand(self.job, self.fleets, self.how))
+            self.training.join(SAVE_SECONDS)
+        return DelayedSubmission(SlurmJob(self.job, self.fleets, self.options))
 
 
 class Slurm(Executor):
@@ -93,102 +91,152 @@ class Slurm(Executor):
         "slurm",
         "fleet_timeout",
     )
-    cluster: ClassVar[str | None] = None  # of submitit: its local one is for tests
+    start_seconds = 30.0
+    cluster: ClassVar[str | None] = None  # of submitit; tests use its local one
 
-    def __init__(self, workers: int | None = None, how: How | None = None) -> None:
-        super().__init__(workers, how)
-        parameters(self.how, "cpu")  # a mistake in them is said before anything is planned
+    def __init__(self, options: ExecutorOptions | None = None) -> None:
+        super().__init__(options)
+        job_parameters(self.options, "cpu")  # refuses wrong ones before anything is planned
 
     @classmethod
-    def trains_elsewhere(cls, how: How) -> bool:
-        """The machine that sends jobs need not have what they ask for."""
+    def uses_other_machines(cls, options: ExecutorOptions) -> bool:
+        """Return True: the machine that submits jobs need not have a GPU."""
         return True
 
-    def train(self, fleets: Sequence[FleetSpec], job: Job, news: News) -> Iterator[Ended]:
-        """Send jobs and wait for them; who ends this does not end the jobs, and may wait for them again."""
-        submitit = _imported()
+    def lanes(self, fleets: Sequence[FleetSpec]) -> int:
+        """Return the number of jobs."""
+        return max(1, min(self.options.workers or MAX_JOBS, len(fleets)))
+
+    def train(self, fleets: Sequence[FleetSpec], job: Job) -> Updates:
+        """Submit jobs and wait for them. They continue if the caller stops waiting."""
+        submitit = _import_submitit()
         if self.cluster is None and shutil.which("srun") is None:
-            raise UserError(
-                "the engine slurm needs a SLURM cluster, and there is no srun on this machine"
-            )
-        shares = dealt(fleets, min(self.workers or JOBS, len(fleets)))
+            message = "the engine slurm needs a SLURM cluster, and there is no srun on this machine"
+            raise UserError(message, "missing-dependency")
+        if not fleets:
+            return
         try:
-            sender = submitit.AutoExecutor(
+            submitter = submitit.AutoExecutor(
                 folder=str(job.store.path / "slurm"),
                 cluster=self.cluster,
-                slurm_max_num_timeout=ENDLESS,
+                slurm_max_num_timeout=MAX_REQUEUES,
             )
-            sender.update_parameters(name="puarena", **parameters(self.how, job.device))
-            with sender.batch():
-                sent = [sender.submit(Errand(job, share, self.how)) for share in shares]
+            submitter.update_parameters(name="puarena", **job_parameters(self.options, job.device))
+            with submitter.batch():
+                jobs = [
+                    submitter.submit(SlurmJob(job, share, self.options))
+                    for share in share_fleets(fleets, self.lanes(fleets))
+                ]
         except (RuntimeError, OSError, TypeError, ValueError) as error:
-            raise UserError(
-                f"the jobs cannot be sent to SLURM: {' '.join(str(error).split())[:300]}"
-            ) from None
-        yield from self._collect(sent, list(fleets), job)
+            message = f"the jobs cannot be sent to SLURM: {error}"
+            raise UserError(" ".join(message.split())[:300], "not-supported") from None
+        yield from self._collect(jobs, fleets, job)
 
-    def _collect(self, sent: list[Any], fleets: list[FleetSpec], job: Job) -> Iterator[Ended]:
-        """Yield what ended jobs tell of their fleets, and in the end what no job told of."""
+    def _collect(self, jobs: list[Any], fleets: Sequence[FleetSpec], job: Job) -> Updates:
+        """Yield what the jobs report, until all have ended or every fleet is stored."""
         reported: set[str] = set()
-        lost = ""
-        while sent:
-            for each in [each for each in sent if each.done()]:
-                sent.remove(each)
-                if each.exception() is not None:
-                    lost = " ".join(str(each.exception()).split())[-300:]
-                    continue
-                for ended in each.result():
-                    runs = {run.run_id for run in ended.fleet.runs}
-                    if not isinstance(ended.error, Elsewhere) and not runs <= reported:
-                        reported |= runs
-                        yield ended
-            self.how.stop.check()
-            time.sleep(LOOK if sent else 0)
+        error = "its job ended without reporting it"
+        queue = JobQueue(self.cluster)
+        while jobs and not all(job.store.has_shard(fleet.fleet_id) for fleet in fleets):
+            for each in [each for each in jobs if each.done() or queue.has_lost(each.job_id)]:
+                jobs.remove(each)
+                if not each.done():
+                    error = f"its job {each.job_id} left the queue without a result"
+                elif each.exception() is not None:
+                    error = str(each.exception())[-300:]
+                else:
+                    for update in each.result():
+                        runs = {run.run_id for run in update.fleet.runs}
+                        if update.ending != "taken" and not runs <= reported:
+                            reported |= runs
+                            yield update
+            yield None
+            if jobs:
+                time.sleep(POLL_SECONDS)
         for fleet in fleets:
-            if not {run.run_id for run in fleet.runs} <= reported:
-                trouble = Trouble(
-                    "JobLost", lost or "its job ended without a word of it", "", node(), 0.0
-                )
-                stored = job.store.has_shard(fleet.fleet_id) or not lost
-                yield Ended(fleet, Elsewhere() if stored else Broken(trouble))
-
-    def duration(self, fleets: Sequence[FleetSpec], seconds: Sequence[float]) -> float:
-        """As many jobs as there may be, once the queue has let them in."""
-        return finish(seconds, max(1, min(self.workers or JOBS, len(fleets))), STARTING)
+            if {run.run_id for run in fleet.runs} <= reported:
+                continue
+            if job.store.has_shard(fleet.fleet_id):
+                yield Update(fleet, fleet.steps, "stored")
+            elif fleet.claim in job.store.claimed():
+                yield Update(fleet, ending="taken")
+            else:
+                yield failed(fleet, "JobLost", error)
 
 
-def dealt(fleets: Sequence[FleetSpec], jobs: int) -> list[list[FleetSpec]]:
-    """A list of fleets for each job: its own share, the longest first, then the others' in case these are late."""
-    ordered = longest_first(fleets)
-    shares = [ordered[job::jobs] for job in range(jobs)]
-    return [
-        [*share, *(f for other in (*shares[i + 1 :], *shares[:i]) for f in other)]
-        for i, share in enumerate(shares)
-    ]
+class JobQueue:
+    """Which jobs are queued or running, by ``squeue``.
+
+    Without accounting, submitit never learns that a job was killed.
+    """
+
+    def __init__(self, cluster: str | None) -> None:
+        self.asks = cluster is None
+        self._looked_at = float("-inf")
+        self._queued: set[str] | None = None  # unknown
+        self._missing_since: dict[str, float] = {}
+
+    def has_lost(self, job_id: str) -> bool:
+        """Return whether a job has not been in the queue for a while."""
+        if not self.asks:
+            return False
+        now = time.monotonic()
+        if now - self._looked_at > POLL_SECONDS:
+            self._looked_at, self._queued = now, self._read()
+        if self._queued is None or job_id in self._queued:
+            self._missing_since.pop(job_id, None)
+            return False
+        return now - self._missing_since.setdefault(job_id, now) > LOST_SECONDS
+
+    def _read(self) -> set[str] | None:
+        """Return the user's jobs in the queue; None if squeue does not answer."""
+        command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return set(done.stdout.split()) if done.returncode == 0 else None
 
 
-def parameters(how: How, device: str) -> dict[str, Any]:
-    """What submitit is told of a job."""
-    given: dict[str, Any] = {}
-    for text in how.slurm or ():
+def share_fleets(fleets: Sequence[FleetSpec], jobs: int) -> list[list[FleetSpec]]:
+    """Return a list of fleets for each job: its own share first, then those of the others."""
+    ordered = sort_longest_first(fleets)
+    shares = [ordered[number::jobs] for number in range(jobs)]
+    lists = []
+    for number in range(jobs):
+        turned = [*shares[number:], *shares[:number]]
+        lists.append([fleet for share in turned for fleet in share])
+    return lists
+
+
+def job_parameters(options: ExecutorOptions, device: str) -> dict[str, Any]:
+    """Return the parameters of a job as submitit takes them."""
+    given: dict[str, Any] = {"slurm_signal_delay_s": SIGNAL_SECONDS}
+    for text in options.slurm or ():
         key, equals, value = text.partition("=")
         if not (key and equals):
-            raise UserError(f"--slurm takes KEY=VALUE, and '{text}' was given")
+            raise UserError(f"slurm takes KEY=VALUE, and '{text}' was given", "invalid-value")
         given[f"slurm_{key.strip().replace('-', '_')}"] = value
-    if how.slurm_partition is not None:
-        given["slurm_partition"] = how.slurm_partition
-    given["timeout_min"] = TIME if how.slurm_time is None else max(1, round(how.slurm_time / 60))
-    given["cpus_per_task"] = int(how.cpus_per_fleet or how.threads or 1)
+    if options.slurm_partition is not None:
+        given["slurm_partition"] = options.slurm_partition
+    minutes = JOB_MINUTES if options.slurm_time is None else round(options.slurm_time / 60)
+    if minutes < MIN_JOB_MINUTES:
+        raise UserError(
+            f"slurm_time is {minutes} minutes, and most of that would be spent on saving and "
+            f"queueing; give at least {MIN_JOB_MINUTES}m",
+            "invalid-value",
+        )
+    given["timeout_min"] = minutes
+    given["cpus_per_task"] = int(options.cpus_per_fleet or options.threads or 1)
     if device == "cuda":
-        given["gpus_per_node"] = int(how.gpus_per_fleet or 1)
+        given["gpus_per_node"] = int(options.gpus_per_fleet or 1)
     return given
 
 
-def _imported() -> Any:
+def _import_submitit() -> Any:
     try:
         import submitit
     except ImportError:
-        raise UserError(
-            "the engine slurm needs submitit; install it with: pip install 'puarena[slurm]'"
-        ) from None
+        message = "the engine slurm needs submitit; install it with: pip install 'puarena[slurm]'"
+        raise UserError(message, "missing-dependency") from None
     return submitit
