@@ -34,7 +34,7 @@ SMALLER = {  # options added to a command where the line does not have them
     "fit": {"--steps": "20"},
 }
 CANNOT_RUN = {  # what no test can do, by the words of a line
-    r"^make ": "sets up an environment of its own",
+    r"^make |^source ": "sets up an environment of its own",
     r"^puarena data fetch": "downloads",
     r"cifar10|imagenette|images|resnet|pictures": "needs a GPU or the files of images",
     r"--watch": "waits for somebody to end it",
