@@ -22,6 +22,24 @@ app = App()
 priors_app = App(help="Estimate the class prior.")
 app.add_typer(priors_app, name="priors")
 
+Algorithm = Annotated[
+    str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
+]
+Prior = Annotated[str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")]
+Selection = Annotated[
+    str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")
+]
+Threshold = Annotated[Literal["model", "pa"], typer.Option(help="how the threshold is chosen")]
+Search = Annotated[
+    int,
+    typer.Option(
+        "--search", "--n-iter", metavar="N", min=1, help="try N configurations, keep the best"
+    ),
+]
+Steps = Annotated[int, typer.Option(metavar="N", min=1, help="training steps of a named algorithm")]
+ModelFile = Annotated[
+    Path, typer.Option(metavar="FILE", parser=opt.parse_file, help="file for the fitted model")
+]
 Seed = Annotated[
     int,
     typer.Option(
@@ -35,40 +53,18 @@ def fit(
     ctx: typer.Context,
     table: tables.Table,
     label: tables.Label,
-    out: Annotated[
-        Path,
-        typer.Option(metavar="FILE", parser=opt.parse_file, help="file for the fitted model"),
-    ],
-    algorithm: Annotated[
-        str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
-    ] = "auto",
-    prior: Annotated[
-        str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")
-    ] = "estimate",
+    out: ModelFile,
+    algorithm: Algorithm = "auto",
+    prior: Prior = "estimate",
     setting: tables.SettingName = "one-sample",
     positive: tables.Positive = None,
     negative: tables.Negative = None,
     features: tables.Features = None,
     drop: tables.Drop = None,
-    selection: Annotated[
-        str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")
-    ] = "pa",
-    threshold: Annotated[
-        Literal["model", "pa"], typer.Option(help="how the threshold is chosen")
-    ] = "model",
-    search: Annotated[
-        int,
-        typer.Option(
-            "--search",
-            "--n-iter",
-            metavar="N",
-            min=1,
-            help="try N configurations of a network, keep the best",
-        ),
-    ] = 1,
-    steps: Annotated[
-        int, typer.Option(metavar="N", min=1, help="training steps of a named algorithm")
-    ] = 2000,
+    selection: Selection = "pa",
+    threshold: Threshold = "model",
+    search: Search = 1,
+    steps: Steps = 2000,
     seed: Seed = 0,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
@@ -77,7 +73,6 @@ def fit(
     from contextlib import redirect_stdout
     from sys import stderr
 
-    from puarena import plugins
     from puarena.estimators.table_fit import fit_table
     from puarena.experiments.machine import choose_device
     from puarena.pu import labeling
@@ -87,8 +82,7 @@ def fit(
     frame = tables.read_table(table)
     X = tables.read_features(frame, table, label, features, drop)
     marks = tables.read_marks(frame, table, label, positive, negative)
-    for path in plugin or ():
-        plugins.load(path)
+    opt.load_plugins(plugin)
     try:
         with redirect_stdout(stderr):
             fitted = fit_table(
@@ -138,7 +132,6 @@ def predict(
     plugin: opt.Plugins = None,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is 1)."""
-    from puarena import plugins
     from puarena.datasets.tables import file_kind
     from puarena.estimators.persistence import load_model
 
@@ -147,8 +140,7 @@ def predict(
         raise UserError(message, "wrong-format")
     opt.check_outputs([out], [table])
     frame = tables.read_table(table)
-    for path in plugin or ():
-        plugins.load(path)
+    opt.load_plugins(plugin)
     fitted = load_model(model)
     names = list(getattr(fitted, "feature_names_in_", frame.columns))
     X = frame[tables.check_columns(names, frame, table)]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from puarena.cli import options as opt
 from puarena.cli.output import App, emit, log
+
+if TYPE_CHECKING:
+    from puarena.leaderboard.reproduce import Reproduction
 
 SITE = Path("site/leaderboard")
 
@@ -114,7 +117,6 @@ def reproduce(
     """
     from puarena.experiments.progress import ConsoleProgress
     from puarena.leaderboard.reproduce import reproduce as run_again
-    from puarena.metrics import CRITERIA, METRICS
 
     done = run_again(
         source,
@@ -129,9 +131,19 @@ def reproduce(
         data=data,
         workers=workers,
     )
-    cells, lines = [], []
+    cells, lines = _describe_cells(done)
+    answer = {"same": done.same, "verdict": done.verdict, "cells": cells}
+    emit(ctx, answer, "\n".join([*lines, done.verdict]))
+    raise typer.Exit(0 if done.same else 1)
+
+
+def _describe_cells(done: Reproduction) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the compared numbers as rows for JSON, and as lines of text."""
+    from puarena.metrics import CRITERIA, METRICS
+
+    rows, lines = [], []
     for (problem, metric, criterion), line in done.cells.items():
-        cells.append(
+        rows.append(
             {
                 "problem": problem.label(),
                 "metric": metric,
@@ -146,9 +158,7 @@ def reproduce(
             f"{problem.label()}: {METRICS[metric].title} by {CRITERIA[criterion].title}: published "
             f"{line.published:.2f}, now {line.ours:.2f} ({line.difference:+.2f}){outside}"
         )
-    answer = {"same": done.same, "verdict": done.verdict, "cells": cells}
-    emit(ctx, answer, "\n".join([*lines, done.verdict]))
-    raise typer.Exit(0 if done.same else 1)
+    return rows, lines
 
 
 @app.command()

@@ -44,10 +44,9 @@ def explain(
     plugin: opt.Plugins = None,
 ) -> None:
     """Print an algorithm's objective, hyperparameters and differences from published code."""
-    from puarena import catalog, plugins
+    from puarena import catalog
 
-    for path in plugin or ():
-        plugins.load(path)
+    opt.load_plugins(plugin)
     info = catalog.get(name)
     emit(ctx, info.to_json(), catalog.explain(info))
 

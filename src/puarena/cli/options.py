@@ -161,6 +161,14 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[object]) -> N
             raise UserError(message, "conflict")
 
 
+def load_plugins(files: Sequence[Path] | None) -> None:
+    """Register the algorithms and networks of a user's files."""
+    from puarena import plugins
+
+    for file in files or ():
+        plugins.load(file)
+
+
 # -- what is run ---------------------------------------------------------------------------------
 
 Source = Annotated[

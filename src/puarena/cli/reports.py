@@ -46,13 +46,11 @@ def report(
     others: opt.With = None,
 ) -> None:
     """Choose models by the stored curves and print the tables, in the order of the options."""
-    from puarena import plugins
     from puarena import report as reports
     from puarena.report.tables import keep
 
     opt.check_outputs((markdown, latex, csv, html), [folder])
-    for file in plugin or ():
-        plugins.load(file)
+    opt.load_plugins(plugin)
     curves = _open_together(folder, others)
     choice: dict[str, Any] = {
         "metrics": metric,

@@ -24,6 +24,7 @@ from puarena.report.statistics.bootstrap import BOOTSTRAP_DRAWS, average_splits
 from puarena.report.statistics.ranking import compute_ranks
 from puarena.report.tables import ResultTable, format_number
 from puarena.utils.files import parse_json
+from puarena.utils.plain import to_plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -101,25 +102,11 @@ def collect_page_data(
 
 def embed_json(data: Any) -> str:
     """Return JSON for a script element: no character in it can end the element."""
-    text = json.dumps(_make_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    plain = to_plain(data, digits=6)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _make_plain(value: Any) -> Any:
-    """Return Python's own types, with null for what is not finite, and short floats."""
-    if isinstance(value, dict):
-        return {str(key): _make_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_make_plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if not isinstance(value, float):
-        return value
-    if not math.isfinite(value):
-        return None
-    return int(value) if value.is_integer() else float(f"{value:.6g}")
 
 
 # facts
