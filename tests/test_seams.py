@@ -1,7 +1,7 @@
-"""What a newcomer adds is one file: each seam is tried in a copy of the package, where it must work through every door.
+"""Additions of contributors, tried in a copy of the package: each is one file.
 
-A seam is a file that is new, or one that gets a few lines more. The copy is made once with all of them; another process
-then uses them as a user would.
+An addition is a new file, or a few more lines in an existing one. The copy has all of them, and
+another process uses them as a user would.
 """
 
 from __future__ import annotations

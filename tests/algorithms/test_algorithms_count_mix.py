@@ -1,10 +1,12 @@
-"""Count Loss, GLWS, P3MIX-E and -C, Holistic-PU and their released variants, trained on toy problems."""
+"""Count Loss, GLWS, P3MIX and Holistic-PU: options, hooks and state.
+
+The goldens check the losses, the contract the rest.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -31,66 +33,9 @@ def final(curves, name="test_accuracy"):
     return curves.values[name][-1]
 
 
-@pytest.mark.parametrize("prior", [0.3, 0.7])
-@pytest.mark.parametrize(
-    "name", ["count-loss", "glws", "p3mix-c", "count-loss@released", "glws@released"]
-)
-def test_learns(name, prior):
-    x, data, hidden = toy(prior=prior, setting="ts", n=1000)
-    two = [
-        replace(row, lr=lr)
-        for row, lr in zip(rows(name, 2, data, hidden), (3e-4, 1e-3), strict=True)
-    ]
-    curves = training.train(two, CONFIG, x)
-    assert (final(curves, "test_auc") > 0.9).all()
-    assert (final(curves) > max(prior, 1 - prior) + 0.08).all()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_same_run_alone_and_in_a_fleet(name):
-    x, data, hidden = small()
-    five = rows(name, 5, data, hidden)
-    together = training.train(five, SHORT, x)
-    alone = training.train([five[3]], SHORT, x)
-    for column, values in alone.values.items():
-        want = together.values[column][:, 3]
-        np.testing.assert_allclose(values[:, 0], want, rtol=2e-3, atol=2e-3, err_msg=column)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_ruined_row_harms_no_other(name):
-    x, data, hidden = small()
-    three = rows(name, 3, data, hidden)
-    ruined = training.train([three[0], replace(three[1], lr=1e30), three[2]], SHORT, x)
-    clean = training.train(three, SHORT, x)
-    for column, values in clean.values.items():
-        np.testing.assert_allclose(
-            ruined.values[column][:, [0, 2]], values[:, [0, 2]], rtol=2e-3, atol=2e-3
-        )
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("batch_size", [1, 3])
-def test_small_batches(name, batch_size):
-    x, data, hidden = toy(n=60)
-    config = replace(
-        SHORT, batch_size=batch_size, steps=40 // batch_size, warmup=20, record_every=10
-    )
-    curves = training.train(rows(name, 2, data, hidden), config, x)
-    assert (curves.diverged < 0).all()
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_unlabeled_set_without_positives(name):
-    x, data, hidden = small(prior=0.4, rate=0.4, positives_in_u=False)
-    assert data.shifted_prior == 0
-    curves = training.train(rows(name, 2, data, hidden), SHORT, x)
-    assert (curves.diverged < 0).all()
-
-
 @pytest.mark.parametrize("name", ["count-loss", "glws"])
 def test_prior_inside_u_may_be_zero(name):
-    """With pi-bar = 0 the count is known to be zero: plain P against U, which is right here."""
+    """With pi-bar = 0 the count is zero: plain P against U, which is right here."""
     x, data, hidden = small(prior=0.4, rate=0.4, positives_in_u=False)
     some = rows(name, 2, data, hidden, hyper={"unlabeled_prior": "pi-bar"})
     f = Fleet(some, SHORT, x)
@@ -149,7 +94,7 @@ def test_the_released_count_loss_bounds_the_gradient():
 
 
 def test_p3mix_e_is_bounded_below_whatever_it_does():
-    """It may send all outputs to one side (the early-learning term pays up to 9.2 times 5 for it), but no further."""
+    """All outputs may saturate on one side, which early learning rewards by up to 46."""
     for prior in (0.3, 0.7):
         x, data, hidden = toy(prior=prior, setting="ts", n=1000)
         curves = training.train(rows("p3mix-e", 3, data, hidden), CONFIG, x)
@@ -189,7 +134,7 @@ def test_the_pool_holds_the_positives_nearest_the_boundary(n_p):
 
 
 def test_partners_of_p3mix():
-    """A point in doubt mixes with the pool and its label 1; all others with the drawn member of the batch."""
+    """A point in doubt mixes with the pool and its label 1, others with members of the batch."""
     x, data, hidden = toy()
     algorithm = Fleet(rows("p3mix-c", 1, data, hidden), replace(SHORT, batch_size=2), x).algorithm
     seen = {}
@@ -232,21 +177,6 @@ def test_p3mix_begins_with_five_epochs_of_random_partners():
 
 
 # -- Holistic-PU ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["holistic-pu", "holistic-pu@released"])
-@pytest.mark.parametrize("prior", [0.3, 0.7])
-def test_holistic_learns(name, prior):
-    x, data, hidden = toy(prior=prior, setting="ts", n=1000)
-    two = [
-        replace(row, lr=lr)
-        for row, lr in zip(rows(name, 2, data, hidden), (3e-3, 1e-2), strict=True)
-    ]
-    curves = training.train(two, replace(CONFIG, warmup=300, steps=500, record_every=500), x)
-    assert (
-        final(curves, "test_auc") > (0.8 if "released" in name else 0.9)
-    ).all()  # released: of one output alone
-    assert (final(curves) > max(prior, 1 - prior) + 0.05).all()
 
 
 def test_warm_up_checkpoints():

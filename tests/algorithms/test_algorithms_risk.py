@@ -1,4 +1,4 @@
-"""PUSB to PUe: they learn, their hooks do what they say, and rows do not mix."""
+"""PUSB to PUe: hooks, thresholds and state; the goldens check the losses, the contract the rest."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from toys import toy
 
 CONFIG = FleetConfig(batch_size=32, steps=300, warmup=150, record_every=150)
 SHORT = replace(CONFIG, steps=60, warmup=30, record_every=30)
-LEARN = ["pusb", "pubn", "vpu", "cvir", "dist-pu", "lbe", "robust-pu", "pue"]
-HERE = [*LEARN, "pan"]
+HERE = ["pusb", "pubn", "vpu", "cvir", "dist-pu", "lbe", "robust-pu", "pue", "pan"]
 RELEASED = [f"{name}@released" for name in ("upu", "nnpu", "nnpu-ga", *HERE)]
 
 
@@ -39,32 +38,12 @@ def parameters(network):
     return torch.cat([p.detach().flatten(1) for p in network.parameters()], 1)
 
 
-@pytest.mark.parametrize("prior", [0.3, 0.7])
-@pytest.mark.parametrize("name", LEARN)
-def test_learns(name, prior):
-    _, curves = trained(name, CONFIG, prior)
-    assert curves.values["test_accuracy"][-1].mean() > max(prior, 1 - prior) + 0.05
-    assert curves.values["test_auc"][-1].mean() > 0.75
-    assert (curves.diverged < 0).all()
-
-
-@pytest.mark.parametrize("prior", [0.3, 0.7])
-@pytest.mark.parametrize("name", RELEASED)
-def test_the_published_variants_train(name, prior):
-    """They are what was run, not what is right: ranking better than chance is all that is asked."""
-    _, curves = trained(
-        name, replace(CONFIG, steps=200, warmup=100, record_every=50), prior, count=2
-    )
-    assert (curves.diverged < 0).all()
-    assert curves.selectable.all()
-    if name != "pue@released":
-        assert curves.values["test_auc"][-1].mean() > 0.7
-
-
-def test_warm_up_checkpoints_are_not_candidates():
+def test_warm_up_checkpoints_are_candidates_of_the_published_code_only():
     for name in ("pubn", "lbe", "robust-pu", "pue"):
         _, curves = trained(name)
         assert curves.selectable.tolist() == [False, True, True], name
+    for name in catalog.names("released"):
+        assert all(phase.selectable for phase in catalog.get(name).cls.phases), name
 
 
 def test_pan_moves_its_classifier_little_and_as_the_discriminator_says():
@@ -319,7 +298,7 @@ def test_pue_freezes_the_propensities():
 
 
 def mixed_rows(name, data, hidden):
-    """Runs in different branches: priors, settings, rates of learning, and hyperparameters where there are any."""
+    """Return runs with different priors, settings, learning rates and hyperparameters."""
     branches = zip(
         (0.25, 0.4, 0.6, 0.95), ("os", "ts", "os", "ts"), (1e-3, 1e-2, 3e-2, 1e-3), strict=True
     )
@@ -349,14 +328,3 @@ def test_a_row_does_not_depend_on_its_company(name):
         for column, values in alone.values.items():
             shared = together.values[column][:, k]
             np.testing.assert_allclose(values[:, 0], shared, rtol=1e-5, atol=1e-8, err_msg=column)
-
-
-@pytest.mark.parametrize("name", [*HERE, *RELEASED])
-def test_says_what_it_is(name):
-    cls = catalog.get(name).cls
-    assert cls.title
-    assert cls.paper
-    assert cls.differs
-    assert cls.__doc__
-    assert cls.setting in ("one-sample", "two-sample", "either")
-    assert all(h.doc for h in cls.hypers().values())

@@ -1,4 +1,6 @@
-"""CVIR, Count Loss and GLWS ask for the share of positives inside U: their calibrated forms are told that."""
+"""CVIR, Count Loss and GLWS ask for the share of positives inside U: their calibrated forms are
+told that.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,6 @@
-"""In the one-sample setting the plain risk is biased by what the theory says, and the calibrated risk is not."""
+"""In the one-sample setting the plain risk is biased by what the theory says, and the calibrated
+risk is not.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The law of the count against enumeration and against itself in double precision; natural breaks against search."""
+"""The law of the count against enumeration and against itself in double precision; natural breaks
+against search.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def some_logits(runs, n, scale, dtype=torch.float64):
 
 
 def enumerated(f):
-    """Return log Q ``[runs, n + 1]`` and all posteriors ``[n + 1, runs, n]`` by enumeration of label vectors."""
+    """Return log Q ``[runs, n + 1]`` and all posteriors ``[n + 1, runs, n]`` by enumeration of
+    label vectors.
+    """
     labels = torch.tensor(list(product([0.0, 1.0], repeat=f.shape[1])), dtype=f.dtype)
     log_p = logsigmoid(f) @ labels.T + logsigmoid(-f) @ (1 - labels).T
     law, posteriors = [], []

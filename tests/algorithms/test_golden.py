@@ -1,4 +1,6 @@
-"""Every objective against its golden values and gradients, cases stacked along the run axis, in both precisions."""
+"""Every objective against its golden values and gradients, cases stacked along the run axis, in
+both precisions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Golden values of Count Loss, GLWS, the law of the count, P3MIX-E and -C, Holistic-PU, and their schedules."""
+"""Golden values of Count Loss, GLWS, the law of the count, P3MIX-E and -C, Holistic-PU, and their
+schedules.
+"""
 
 from __future__ import annotations
 
@@ -242,7 +244,9 @@ class Recorded:
 
 
 def test_holistic_hooks_give_the_golden_pseudo_labels():
-    """The same sequences through the hooks: recorded at the ends of epochs, the last one at the switch."""
+    """The same sequences through the hooks: recorded at the ends of epochs, the last one at the
+    switch.
+    """
     for stack in goldens.stacks(
         goldens.cases("holistic_pu", lambda c: "score_sequences" in c["inputs"])
     ):

@@ -1,4 +1,6 @@
-"""Golden values of TEDn, PULDA, Self-PU, ImbPU and PU-AUC: values, gradients and what else a case expects."""
+"""Golden values of TEDn, PULDA, Self-PU, ImbPU and PU-AUC: values, gradients and what else a case
+expects.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ STATE = {"m": "mean_s", "C_P": "mean_two_p", "C_U": "mean_two_u"}
 
 
 def aligned(stack, dtype):
-    """Build PULDA with the cases' hyperparameters and running means; without a mean it is the first step."""
+    """Build PULDA with the cases' hyperparameters and running means; without a mean it is the first
+    step.
+    """
     known = {"tau": "tau", "margin": "mu", "decay_mean": "a_U", "decay_margin": "a_C", "nu": "nu"}
     hyper = {name: key for name, key in known.items() if key in stack[0]["params"]}
     algorithm = build(PULDA, stack, dtype, **hyper)
@@ -303,7 +307,9 @@ def test_self_pu_schedules():
 
 @pytest.mark.parametrize("total, averages", [(20_000, 300), (400, 300), (100, 75)])
 def test_self_pu_teachers_average_as_often_as_the_authors(total, averages):
-    """300 snapshots from 25% of training on, the first of which replaces the teacher; their plain mean."""
+    """300 snapshots from 25% of training on, the first of which replaces the teacher; their plain
+    mean.
+    """
     setup = SimpleNamespace(
         setup=SimpleNamespace(steps=total),
         consistency_weight=SelfPU.consistency_weight,

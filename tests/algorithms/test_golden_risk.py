@@ -1,4 +1,6 @@
-"""PUSB to PUe against their golden values and gradients, and the variants of the published code against theirs."""
+"""PUSB to PUe against their golden values and gradients, and the variants of the published code
+against theirs.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,9 @@ def test_vpu(dtype):
 
 @both
 def test_vpu_without_a_gradient_through_the_target(dtype):
-    """The file also says what the gradient is where the target is held constant, as the published code does."""
+    """The file also says what the gradient is where the target is held constant, as the published
+    code does.
+    """
     for stack in stacks(cases("vpu")):
         f = logits(stack, dtype, "f_p", "f_u", "f_mix")
         algorithm = build(VPU, stack, DTYPES[dtype], weight="reg_weight")
@@ -187,7 +191,9 @@ def player(name):
 @both
 @pytest.mark.parametrize("cls", [PAN, ReleasedPAN])
 def test_pan(dtype, cls):
-    """The definition is the game that the authors run, whose numbers the file has as the released ones."""
+    """The definition is the game that the authors run, whose numbers the file has as the released
+    ones.
+    """
     for stack in published("pan", player("discriminator")):
         d = logits(stack, dtype, "d_p", "d_u")
         algorithm = build(cls, stack, DTYPES[dtype], balance="kl_balance")
@@ -387,7 +393,9 @@ def test_pue(dtype):
 
 
 def test_every_case_of_these_files_is_looked_at():
-    """Cases are selected by stage or player: one with an unknown stage or player would go unnoticed."""
+    """Cases are selected by stage or player: one with an unknown stage or player would go
+    unnoticed.
+    """
     stages = {
         "pubn": {"sigma", "classifier"},
         "dist_pu": {"warm-up", "main"},

@@ -1,4 +1,6 @@
-"""The classics: scikit-learn's own checks, that they learn, and that they are rows of the benchmark."""
+"""The classics: scikit-learn's own checks, that they learn, and that they are rows of the
+benchmark.
+"""
 
 import numpy as np
 import pytest
@@ -67,7 +69,9 @@ class Remembers(DecisionTreeClassifier):
 
 
 def test_bags_are_drawn_as_ever():
-    """The rows of a bag, then the seed of its tree, bag by bag: another order would give other numbers."""
+    """The rows of a bag, then the seed of its tree, bag by bag: another order would give other
+    numbers.
+    """
     x, y, _ = mixture(200)
     model = BaggingPUClassifier(Remembers(), n_estimators=3, random_state=7).fit(x, y)
     rng, unlabeled = np.random.RandomState(7), np.flatnonzero(y == 0)
@@ -91,9 +95,8 @@ def test_named_positive_label():
 
 
 def test_elkan_noto_finds_the_label_frequency():
-    for seed in range(
-        3
-    ):  # no overlap, and a classifier that can give all positives one value: what the method supposes
+    # The method assumes no overlap, and a classifier that gives all positives the same value.
+    for seed in range(3):
         x, y, label = mixture(3000, gap=8, seed=seed)
         model = ElkanNotoClassifier(DecisionTreeClassifier(max_depth=1), random_state=0).fit(x, y)
         assert abs(model.c_ - y[label].mean()) < 0.015  # the frequency in this very draw

@@ -132,7 +132,9 @@ def test_golden_trees(case):
 
 
 def smallest_risk(table, nodes, risk):
-    """Of all midpoints between distinct values of all features, for every node: the split of an ordinary tree."""
+    """Of all midpoints between distinct values of all features, for every node: the split of an
+    ordinary tree.
+    """
     smallest = []
     for a, b, p, u in zip(nodes.starts, nodes.ends, nodes.p, nodes.u, strict=True):
         one, risks = Nodes(nodes.rows[a:b], np.array([p]), np.array([u]), nodes.n_p), []
@@ -147,7 +149,9 @@ def smallest_risk(table, nodes, risk):
 
 @pytest.mark.parametrize("one_sample, copies", [(True, 0), (False, 1), (False, 3)])
 def test_with_true_negatives_it_is_the_gini_tree_of_scikit_learn(one_sample, copies):
-    """U has true negatives alone (one-sample), or every positive so many times (two-sample): nothing is unknown."""
+    """U has true negatives alone (one-sample), or every positive so many times (two-sample):
+    nothing is unknown.
+    """
     rng = np.random.default_rng(copies)
     label = rng.random(120) < 0.35
     x = (rng.normal(size=(120, 3)) + label[:, None] * [1.0, 0.5, 0.0]).astype(np.float32)

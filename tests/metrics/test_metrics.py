@@ -88,7 +88,9 @@ def test_pa_minus_prior_is_accuracy_in_expectation(prior, one_sample, cut):
 @pytest.mark.parametrize("prior", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("one_sample", [True, False])
 def test_pauc_orders_as_auc(prior, one_sample):
-    """PAUC = shifted/2 + (1 - shifted) AUC in expectation: increasing in AUC, with the slope the theory gives."""
+    """PAUC = shifted/2 + (1 - shifted) AUC in expectation: increasing in AUC, with the slope the
+    theory gives.
+    """
     rng = np.random.default_rng(11)
     n_p, n_u = 800, 3200
     shifted = (prior - 0.2) / 0.8 if one_sample else prior

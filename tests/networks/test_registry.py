@@ -1,4 +1,6 @@
-"""Networks declare themselves: what the other rooms know of one is its class, wherever that comes from."""
+"""Networks declare themselves: what the other rooms know of one is its class, wherever that comes
+from.
+"""
 
 from __future__ import annotations
 
