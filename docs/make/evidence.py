@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -116,5 +117,5 @@ def arrange_standings(found: Standings, metric: str = "accuracy") -> Grid:
 def standings_table(found: Standings, metric: str = "accuracy", first: int | None = None) -> str:
     """Return places as Markdown."""
     grid = arrange_standings(found, metric)
-    rows = [[f"`{name}`", *texts] for name, *texts in grid.rows[:first]]
-    return Grid(["method", *grid.heads[1:]], rows).to_markdown()
+    text = Grid(["method", *grid.heads[1:]], grid.rows[:first]).to_markdown()
+    return re.sub(r"^\| ([\w@-]+)(?= \| \d)", r"| `\1`", text, flags=re.M)

@@ -19,12 +19,12 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.report.methods import Method, in_order, read_methods, read_problems
-from puarena.report.render import Grid, escape_markdown, format_exact, save_csv, save_text
+from puarena.report.render import Grid, escape_markdown, save_csv, save_text
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, opened
 from puarena.report.tables import ResultCell, format_number
 from puarena.results import Results
-from puarena.utils.files import cannot_read, escape_cell
+from puarena.utils.files import cannot_read
 from puarena.utils.notebook import HtmlList, html_table
 
 if TYPE_CHECKING:
@@ -61,6 +61,19 @@ MIN_RANKED = 3  # algorithms of a rank correlation
 # A cell agrees within so many points, or so many combined standard errors.
 AGREEMENT_POINTS = 2.0
 AGREEMENT_ERRORS = 3.0
+COMPARISON_COLUMNS = ("profile", "metric", "criterion", "published_criterion")
+CELL_COLUMNS = (
+    "algorithm",
+    "base",
+    "calibrated",
+    "ours",
+    "ours_error",
+    "published",
+    "published_error",
+    "difference",
+    "in_errors",
+    "n",
+)
 HEADS = ("algorithm", "ours", "published", "difference", "in published errors")
 Key = tuple[Any, ...]
 
@@ -135,8 +148,8 @@ class Comparison:
         near = sum(abs(gap) <= 2 for gap in gaps)
         return f"{rank} {near} of {len(gaps)} within two published standard errors; {points}"
 
-    def to_grid(self) -> Grid:
-        """Return the numbers as text, a row per method."""
+    def to_grid(self, styles: Sequence[str] = ()) -> Grid:
+        """Return the numbers as text, a row per method, with styles of the rows."""
         digits = METRICS[self.metric].decimals
         rows = []
         for cell in self.cells:
@@ -145,7 +158,23 @@ class Comparison:
             difference = format_number(cell.difference, digits, sign=True)
             errors = "--" if self.differs else format_number(cell.in_errors, 1, sign=True)
             rows.append([cell.algorithm, ours, theirs, difference, errors])
-        return Grid(list(HEADS), rows)
+        return Grid(list(HEADS), rows, list(styles))
+
+    def to_frame(self) -> DataFrame:
+        """Return one row per method."""
+        import pandas
+
+        facts = {name: getattr(self, name) for name in COMPARISON_COLUMNS}
+        facts = self.problem.columns() | facts
+        facts |= {"spearman": self.spearman, "algorithms": len(self.cells)}
+        rows = []
+        for cell in self.cells:
+            method = {name: getattr(cell.method, name) for name in CELL_COLUMNS[:3]}
+            numbers = {name: getattr(cell, name) for name in CELL_COLUMNS[3:]}
+            if self.differs:
+                numbers["in_errors"] = math.nan
+            rows.append(facts | method | numbers)
+        return pandas.DataFrame(rows)
 
     def describe_cell(self, cell: ComparedCell) -> str:
         """Return a cell in one line."""
@@ -271,40 +300,32 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
 
     A profile's own form of a criterion has the name of the criterion that it replaces.
     """
+    import pandas
+
     numbers = aggregate(select(opened(source)))
-    methods = dict.fromkeys(read_methods(numbers))
-    places = {method: i for i, method in enumerate(in_order(methods))}
+    places = {method: i for i, method in enumerate(in_order(dict.fromkeys(read_methods(numbers))))}
     metrics, criteria, lines = list(METRICS), list(CRITERIA), []
     for problem, method, row in _iterate_rows(numbers):
         criterion = find_published_criterion(method.profile, row["criterion"])
         if not criterion or math.isnan(row["mean"]):
             continue
-        error = "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}"
-        order = (
-            *(str(getattr(problem, field)) for field in PROBLEM_COLUMNS),
-            places[method],
-            metrics.index(row["metric"]),
-            criteria.index(criterion),
-        )
-        line = (
-            problem.dataset,
-            problem.case,
-            _make_title(method),
-            int(method.calibrated),
-            row["metric"],
-            criterion,
-            f"{row['mean']:.2f}",
-            error,
-            problem.setting,
-            f"{problem.rate:g}",
-            f"{problem.prior:g}",
-            problem.labeling,
-            int(row["n"]),
-            int(row["configs"]),
-        )
-        lines.append((order, tuple(map(escape_cell, line))))
-    heads = (*PAPER_COLUMNS, *EXTRA_COLUMNS)
-    return save_csv(heads, [line for _, line in sorted(lines)], path)
+        line = problem.columns() | {
+            "rate": f"{problem.rate:g}",
+            "prior": f"{problem.prior:g}",
+            "algorithm": _make_title(method),
+            "calibrated": method.calibrated,
+            "test_metric": row["metric"],
+            "criterion": criterion,
+            "mean": f"{row['mean']:.2f}",
+            "error": "" if math.isnan(row["stderr"]) else f"{row['stderr']:.2f}",
+            "n": row["n"],
+            "configs": row["configs"],
+        }
+        place = (places[method], metrics.index(row["metric"]), criteria.index(criterion))
+        lines.append((*map(str, problem.columns().values()), *place, line))
+    lines.sort(key=lambda line: line[:-1])
+    frames = [pandas.DataFrame([line[-1] for line in lines])] if lines else []
+    return save_csv(frames, [*PAPER_COLUMNS, *EXTRA_COLUMNS], path)
 
 
 def _make_title(method: Method) -> str:
@@ -440,7 +461,7 @@ def show_comparison(comparisons: Sequence[Comparison], console: Console | None =
     for item in comparisons:
         console.print(Text(item.title, style="bold"))
         far = [bool(item.differs) or abs(cell.in_errors) > 2 for cell in item.cells]
-        item.to_grid().to_terminal(console, ["" if each else "dim" for each in far])
+        item.to_grid(["" if each else "dim" for each in far]).to_terminal(console)
         console.print(Text(item.verdict), end="\n\n")
     console.print(Text(describe_rankings(comparisons)))
 
@@ -478,27 +499,12 @@ def comparison_to_markdown(
     """Return the comparisons as GitHub Markdown; also write them to ``path`` if it is given."""
     parts = [*describe_protocols(comparisons), describe_rankings(comparisons)]
     for item in comparisons:
-        grid = item.to_grid()
-        rows = [list(map(escape_markdown, row)) for row in grid.rows]
-        parts += [f"### {escape_markdown(item.title)}", Grid(grid.heads, rows).to_markdown()]
-        parts.append(item.verdict)
+        title = f"### {escape_markdown(item.title)}"
+        parts += [title, item.to_grid().to_markdown(), item.verdict]
     return save_text("\n\n".join(parts) + "\n", path)
 
 
 def comparison_to_csv(comparisons: Sequence[Comparison], path: str | Path | None = None) -> str:
     """Return tidy CSV, one line per problem, profile, metric, criterion and algorithm."""
-    about = ("profile", "metric", "criterion", "published_criterion")
-    numbers = ("ours", "ours_error", "published", "published_error", "difference", "in_errors")
-    heads = [*PROBLEM_COLUMNS, *about, "algorithm", "base", "calibrated", *numbers]
-    lines = []
-    for item in comparisons:
-        where = [*item.problem.columns().values()]
-        where += [getattr(item, name) for name in about]
-        for cell in item.cells:
-            values = [format_exact(getattr(cell, name)) for name in numbers]
-            if item.differs:
-                values[-1] = ""
-            method = [cell.algorithm, cell.method.base, int(cell.method.calibrated)]
-            words = map(escape_cell, [*where, *method])
-            lines.append([*words, *values, cell.n, format_exact(item.spearman), len(item.cells)])
-    return save_csv([*heads, "n", "spearman", "algorithms"], lines, path)
+    columns = [*PROBLEM_COLUMNS, *COMPARISON_COLUMNS, *CELL_COLUMNS, "spearman", "algorithms"]
+    return save_csv([item.to_frame() for item in comparisons], columns, path)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +14,9 @@ from puarena.metrics import METRICS
 from puarena.metrics.measures import Metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.statistics.bootstrap import ALPHA
-from puarena.report.tables import ResultCell, ResultRow, ResultTable, format_number
+from puarena.report.tables import ResultTable, format_number
 from puarena.utils.files import escape_cell, write_file
+from puarena.utils.notebook import Bold
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,142 +29,117 @@ MAX_PAIRS = 20  # significant pairs that are printed
 INTERVAL = "95%"  # head of the column of an interval
 
 
-# grids: heads and rows of text
+# grids: heads and rows of text, of which the first column is the head of a row
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Heads and rows of text; the first column is the head of a row."""
+    """Heads and rows of text; ``Bold`` cells stand out. A head may have a group in a first line."""
 
     heads: list[str]
     rows: list[list[str]]
+    styles: list[str] = field(default_factory=list)  # of the rows
+    ends: list[bool] = field(default_factory=list)  # is a line below the row?
 
-    def split(self, width: int) -> list[Grid]:
-        """Return grids of at most ``width`` characters, each with the first column.
+    def measure(self) -> list[int]:
+        """Return the width of every column in characters, with the gap before it."""
+        columns = zip(self.heads, *self.rows, strict=True)
+        return [
+            max(len(line) for text in column for line in text.split("\n")) + 3 for column in columns
+        ]
 
-        An interval is not separated from the column before it.
+    def split(self, width: int) -> list[list[int]]:
+        """Return the columns of blocks of at most ``width`` characters, each with the first column.
+
+        The columns of a group, and an interval and the column before it, are not separated.
         """
-        columns = list(zip(self.heads, *self.rows, strict=True))
-        widths = [max(map(len, column)) + 3 for column in columns]
-        units: list[list[int]] = []
+        widths, units, before = self.measure(), [[0]], ""
         for i, head in enumerate(self.heads[1:], 1):
-            if head == INTERVAL:
+            group, _, name = head.rpartition("\n")
+            if name == INTERVAL or (group and group == before):
                 units[-1].append(i)
             else:
                 units.append([i])
-        blocks: list[list[int]] = [[0]]
-        for unit in units:
-            if sum(widths[i] for i in blocks[-1] + unit) > width + 3 and len(blocks[-1]) > 1:
-                blocks.append([0])
-            blocks[-1] += unit
-        return [
-            Grid([self.heads[i] for i in block], [[row[i] for i in block] for row in self.rows])
-            for block in blocks
-        ]
+            before = group
+        blocks = [units[0]]
+        for unit in units[1:]:
+            used = sum(widths[i] for i in blocks[-1] + unit)
+            if used > width and len(blocks[-1]) > 1:
+                blocks.append(units[0])
+            blocks[-1] = blocks[-1] + unit
+        return blocks
 
     def to_markdown(self) -> str:
-        """Return a Markdown table; the texts must be escaped already."""
-        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
+        """Return a Markdown table."""
+        heads = [re.sub(r"(.*)\n(.*)", r"\1 (\2)", head) for head in self.heads]
+        lines = [list(map(escape_markdown, heads))]
+        lines.append(["---", *["---:"] * (len(heads) - 1)])
+        for row in self.rows:
+            texts = []
+            for cell in row:
+                text = escape_markdown(cell)
+                texts.append(f"**{text}**" if isinstance(cell, Bold) else text)
+            lines.append(texts)
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def to_terminal(self, console: Console, styles: Sequence[str] = ()) -> None:
-        """Print it; ``styles`` are those of the rows."""
+    def to_terminal(self, console: Console) -> None:
+        """Print it in blocks that fit; where bold cannot be seen, its cells are marked ``*``."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for i, head in enumerate(self.heads):
-            # A number is never cut: without room it continues in the next line.
-            justify: Any = "right" if i else "left"
-            grid.add_column(Text(head), justify=justify, no_wrap=not i, overflow="fold")
-        for i, row in enumerate(self.rows):
-            grid.add_row(*map(Text, row), style=styles[i] if styles else "")
-        console.print(grid)
+        has_bold = any(isinstance(cell, Bold) for row in self.rows for cell in row)
+        star = "*" if has_bold and not console.is_terminal else ""
+        widths, room = self.measure(), console.width + 3  # there is no gap before the first column
+        for block in self.split(room - len(star) * len(widths)):
+            fits = sum(widths[i] for i in block) <= room
+            grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+            before = ""
+            for i in block:
+                group, _, name = self.heads[i].rpartition("\n")
+                text = f"{group if group != before else ''}\n{name}" if group else name
+                before = group
+                # A number is never cut: without room it continues in the next line.
+                justify: Any = "right" if i else "left"
+                grid.add_column(Text(text), justify=justify, no_wrap=fits, overflow="fold")
+            for at, row in enumerate(self.rows):
+                cells = [Text(row[0])]
+                for i in block[1:]:
+                    if isinstance(row[i], Bold):
+                        cells.append(Text(star + row[i], style="bold not dim"))
+                    else:
+                        cells.append(Text(row[i]))
+                style = self.styles[at] if self.styles else ""
+                grid.add_row(*cells, style=style, end_section=bool(self.ends) and self.ends[at])
+            console.print(grid)
+            console.print()
 
 
 # tables to the terminal
 
 
 def to_terminal(tables: Sequence[ResultTable], console: Console | None = None) -> None:
-    """Print the tables as wide as they need to be, or tighter, or one metric below the other."""
+    """Print the tables; without room for all columns one metric below the other."""
     from rich.console import Console
     from rich.text import Text
 
     console = console or Console()
     if not tables:
         console.print(NO_RESULTS)
-    star = "" if console.is_terminal else "*"  # marks the best if bold cannot be seen
-    marks = ("marked *", "") if star else ("bold", "in italics")
+    marks = ("bold", "in italics") if console.is_terminal else ("marked *", "")
     for table in tables:
         console.print(Text(table.title, style="bold"))
-        for columns, tight in _choose_layout(table, console.width, star):
-            console.print(_make_grid(table, columns, tight, star))
-            console.print()
+        kinds = [row.method.kind for row in table.rows]
+        styles = [{"baseline": "dim", "calibrated": "italic"}.get(kind, "") for kind in kinds]
+        grid = Grid(table.list_heads(), table.list_texts(), styles, _find_sections(table))
+        grid.to_terminal(console)
         console.print(Text(table.caption(*marks), style="dim"), end="\n\n")
 
 
-def _choose_layout(table: ResultTable, width: int, star: str) -> list[tuple[list[int], bool]]:
-    """Return blocks of columns, and whether they are tight: one per metric if one is too wide."""
-    everything = list(range(len(table.columns)))
-    label = max(len(row.method.label) for row in table.rows)
-    for tight in (False, True):
-        gap = 1 if tight else 2  # blanks before each column
-        widths = _measure_columns(table, everything, tight, star)
-        if label + sum(gap + each for each in widths) <= width:
-            return [(everything, tight)]
-    indices = {column: i for i, column in enumerate(table.columns)}
-    return [([indices[c] for c in columns], False) for _, columns in table.group_columns()]
-
-
-def _measure_columns(table: ResultTable, columns: list[int], tight: bool, star: str) -> list[int]:
-    """Return the width of each column; a tight table has one more blank between metrics."""
-    widths = []
-    before = None
-    for i in columns:
-        column = table.columns[i]
-        texts = [_mark_cell(row.cells[i], tight, star) for row in table.rows]
-        width = max(map(len, (*texts, *column.titles)))
-        if tight and before not in (None, column.metric):
-            width += 1
-        widths.append(width)
-        before = column.metric
-    return widths
-
-
-def _mark_cell(cell: ResultCell, tight: bool, star: str) -> str:
-    return cell.text(tight) + (star if cell.best else " " * len(star))
-
-
-def _make_grid(table: ResultTable, columns: list[int], tight: bool, star: str) -> object:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    gap = 0 if tight else 1  # in addition to the blank that the box puts between columns
-    grid = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False)
-    grid.add_column("", no_wrap=True)
-    before = ""
-    for i, width in zip(columns, _measure_columns(table, columns, tight, star), strict=True):
-        metric, criterion = table.columns[i].titles
-        head = Text(f"{metric if metric != before else ''}\n{criterion}")
-        grid.add_column(head, justify="right", no_wrap=True, min_width=width)
-        before = metric
-    for row, ends in _mark_sections(table):
-        cells = []
-        for cell in (row.cells[i] for i in columns):
-            style = "bold not dim" if cell.best else ""
-            cells.append(Text(_mark_cell(cell, tight, star), style=style))
-        style = {"baseline": "dim", "calibrated": "italic"}.get(row.method.kind, "")
-        grid.add_row(Text(row.method.label), *cells, style=style, end_section=ends)
-    return grid
-
-
-def _mark_sections(table: ResultTable) -> list[tuple[ResultRow, bool]]:
-    """Return each row, and whether a line separates it from the next: around the baselines."""
-    kinds = [row.method.kind == "baseline" for row in table.rows]
-    ends = [a != b for a, b in pairwise(kinds)]
-    return list(zip(table.rows, [*ends, False], strict=True))
+def _find_sections(table: ResultTable) -> list[bool]:
+    """Return whether a line is below each row: it separates the reference baselines."""
+    baselines = [row.method.kind == "baseline" for row in table.rows]
+    return [a != b for a, b in pairwise([*baselines, baselines[-1]])]
 
 
 # Markdown
@@ -175,13 +149,8 @@ def to_markdown(tables: Sequence[ResultTable], path: str | Path | None = None) -
     """Return the tables as GitHub Markdown; also write them to ``path`` if it is given."""
     parts = []
     for table in tables:
-        heads = ["{} ({})".format(*column.titles) for column in table.columns]
-        rows = []
-        for row in table.rows:
-            texts = [f"**{cell.text()}**" if cell.best else cell.text() for cell in row.cells]
-            rows.append([escape_markdown(row.method.label), *texts])
-        grid = Grid(["algorithm", *map(escape_markdown, heads)], rows)
         title, caption = escape_markdown(table.title), escape_markdown(table.caption())
+        grid = Grid(table.list_heads(), table.list_texts())
         parts.append(f"### {title}\n\n{grid.to_markdown()}\n\n{caption}\n")
     return save_text("\n".join(parts) or f"{NO_RESULTS}\n", path)
 
@@ -207,7 +176,7 @@ TEX_CHARACTERS = {
     "±": r"$\pm$",
     **{special: f"\\{special}" for special in "&%$#_"},
 }
-TEX_HEAD = r"""% The preamble needs \usepackage{booktabs}, and \usepackage{colortbl} for shaded rows.
+TEX_HEAD = r"""% Needs \usepackage{booktabs}, and \usepackage{colortbl} for shaded rows.
 \providecommand{\rowcolor}[2][]{}
 """
 
@@ -244,10 +213,11 @@ def _make_latex(table: ResultTable) -> str:
         f" & {' & '.join(escape_latex(column.titles[1]) for column in table.columns)} \\\\",
         "\\midrule",
     ]
-    for row, ends in _mark_sections(table):
+    rows = zip(table.rows, table.list_texts(), _find_sections(table), strict=True)
+    for row, (label, *texts), ends in rows:
         shade = "\\rowcolor[gray]{0.93} " if row.method.calibrated else ""
-        cells = " & ".join(map(_format_latex_cell, row.cells))
-        lines.append(f"{shade}{escape_latex(row.method.label)} & {cells} \\\\")
+        cells = " & ".join(map(_format_latex_cell, texts))
+        lines.append(f"{shade}{escape_latex(label)} & {cells} \\\\")
         if ends:
             lines.append("\\midrule")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table*}", ""])
@@ -259,10 +229,10 @@ def escape_latex(text: str) -> str:
     return "".join(TEX_CHARACTERS.get(letter, letter) for letter in letters)
 
 
-def _format_latex_cell(cell: ResultCell) -> str:
+def _format_latex_cell(text: str) -> str:
     """Return the mean, bold if best, and its error in small type: nine such columns fit a page."""
-    mean, _, error = cell.text().partition(" ± ")
-    mean = f"\\textbf{{{mean}}}" if cell.best else escape_latex(mean)
+    mean, _, error = text.partition(" ± ")
+    mean = f"\\textbf{{{mean}}}" if isinstance(text, Bold) else escape_latex(mean)
     return mean + (f"{{\\tiny\\,$\\pm$\\,{error}}}" if error else "")
 
 
@@ -282,48 +252,29 @@ def _make_slug(table: ResultTable) -> str:
 # CSV
 
 CSV_METHOD = ("algorithm", "profile", "prior_source", "precision")
-CSV_NUMBERS = ("mean", "error", "std_population", "std_sample", "stderr_sample")
+CSV_CELL = ("text", "mean", "error", "error_kind", "std_population", "std_sample", "stderr_sample")
 
 
 def to_csv(tables: Sequence[ResultTable], path: str | Path | None = None) -> str:
     """Return tidy CSV, one line per problem, algorithm, metric and criterion; also write it."""
-    heads = [
-        *PROBLEM_COLUMNS,
-        *CSV_METHOD,
-        "metric",
-        "criterion",
-        "text",
-        "mean",
-        "error",
-        "error_kind",
-    ]
-    heads += [*CSV_NUMBERS[2:], "n", "best"]
-    lines = []
-    for table in tables:
-        values = table.problem.columns().values()
-        problem = [format_exact(x) if isinstance(x, float) else x for x in values]
-        for row in table.rows:
-            method = [getattr(row.method, name) for name in CSV_METHOD]
-            for column, cell in zip(table.columns, row.cells, strict=True):
-                numbers = [format_exact(getattr(cell, name)) for name in CSV_NUMBERS]
-                numbers.insert(2, table.error)
-                where = map(escape_cell, (*problem, *method, column.metric, column.criterion))
-                lines.append((*where, cell.text(), *numbers, cell.n, int(cell.best)))
-    return save_csv(heads, lines, path)
+    frames = [table.to_frame().assign(error_kind=table.error) for table in tables]
+    columns = [*PROBLEM_COLUMNS, *CSV_METHOD, "metric", "criterion", *CSV_CELL, "n", "best"]
+    return save_csv(frames, columns, path)
 
 
-def save_csv(heads: Sequence[str], lines: Iterable[Sequence[Any]], path: str | Path | None) -> str:
-    """Return CSV; also write it to ``path`` if it is given. Words must be escaped already."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows(lines)
-    return save_text(text.getvalue(), path)
+def save_csv(
+    frames: Sequence[DataFrame], columns: Sequence[str], path: str | Path | None = None
+) -> str:
+    """Return frames as CSV; also write it to ``path`` if it is given."""
+    import pandas
 
-
-def format_exact(value: float) -> str:
-    """Return a number with all digits; an empty text for NaN."""
-    return "" if math.isnan(value) else repr(float(value))
+    frame = pandas.concat(frames) if frames else pandas.DataFrame(columns=list(columns))
+    safe = frame[list(columns)].map(escape_cell)
+    if "text" in columns:
+        safe["text"] = frame["text"]  # two dashes are no formula
+    for name in safe.columns[frame[list(columns)].dtypes == "bool"]:
+        safe[name] = frame[name].astype(int)
+    return save_text(safe.to_csv(index=False, lineterminator="\n"), path)
 
 
 def save_text(text: str, path: str | Path | None) -> str:
@@ -383,9 +334,7 @@ def show_statistics(everything: Sequence[Statistics], console: Console | None = 
         console.print(Text(item.title, style="bold"))
         console.print(Text(item.verdict), end="\n\n")
         for grid in arrange_statistics(item):
-            for part in grid.split(console.width):
-                part.to_terminal(console)
-                console.print()
+            grid.to_terminal(console)
         for line in describe_statistics(item):
             console.print(Text(line))
         console.print()

@@ -70,12 +70,12 @@ class ResultCell:
     best: bool = False
     chance: bool = False  # not better than a constant answer
 
-    def text(self, tight: bool = False) -> str:
+    def text(self) -> str:
         """Return ``mean ± error``; the mean alone if there is no error."""
         mean = format_number(self.mean, self.decimals)
         if math.isnan(self.mean) or math.isnan(self.error):
             return mean
-        return f"{mean}{'±' if tight else ' ± '}{format_number(self.error, self.decimals)}"
+        return f"{mean} ± {format_number(self.error, self.decimals)}"
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,20 @@ class ResultTable:
             (metric, [column for column in self.columns if column.metric == metric])
             for metric in dict.fromkeys(column.metric for column in self.columns)
         ]
+
+    def list_heads(self) -> list[str]:
+        """Return the heads of the columns in two lines: the metric and the criterion."""
+        return ["algorithm", *("\n".join(column.titles) for column in self.columns)]
+
+    def list_texts(self) -> list[list[str]]:
+        """Return the label and the numbers of every row as text; the best are ``Bold``."""
+        lines = []
+        for row in self.rows:
+            line = [row.method.label]
+            for cell in row.cells:
+                line.append(Bold(cell.text()) if cell.best else cell.text())
+            lines.append(line)
+        return lines
 
     def caption(self, best: str = "bold", calibrated: str = "") -> str:
         """Return what is needed to read the numbers.
@@ -164,14 +178,7 @@ class ResultTable:
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook."""
-        heads = ["", *("\n".join(column.titles) for column in self.columns)]
-        rows = []
-        for row in self.rows:
-            texts: list[str] = []
-            for cell in row.cells:
-                texts.append(Bold(cell.text()) if cell.best else cell.text())
-            rows.append((row.method.label, *texts))
-        return html_table(heads, rows, self.title, [self.caption()])
+        return html_table(self.list_heads(), self.list_texts(), self.title, [self.caption()])
 
 
 def table(
