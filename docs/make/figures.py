@@ -54,7 +54,7 @@ def gaussians(points: int, prior: float, size: int, seed: int = 0) -> Dataset:
 def drawn(setting: str, rate: float = RATE, size: int = 240, points: int = 900) -> pd.DataFrame:
     """One draw of the protocol: every training point of P and U, and what nobody is told about it."""
     dataset = gaussians(points, PRIOR, size)
-    pu, hidden = draw_pu_data(dataset, Problem("clouds", 1, setting, rate, PRIOR), trial=0)
+    pu, hidden = draw_pu_data(dataset, Problem("clouds", 1, setting, rate, PRIOR), split=0)
     labeled = np.r_[pu.p_train, pu.p_val]
     unlabeled, positive = np.r_[pu.u_train, pu.u_val], np.r_[hidden.u_train, hidden.u_val]
     kind = np.where(positive, "positive, not labeled", "negative")

@@ -12,23 +12,24 @@ from puarena.errors import UserError
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "run": ("puarena.experiments.run", "run"),
-    "Spec": ("puarena.experiments.spec", "Spec"),
-    "load": ("puarena.report.sources", "load"),
-    "table": ("puarena.report.tables", "table"),
-    "PUClassifier": ("puarena.estimators.classifier", "PUClassifier"),
-    "PUNetClassifier": ("puarena.estimators.network", "PUNetClassifier"),
-    "PUSearch": ("puarena.estimators.search", "PUSearch"),
-    "PUStratifiedKFold": ("puarena.estimators.model_selection", "PUStratifiedKFold"),
-    "PUShuffleSplit": ("puarena.estimators.model_selection", "PUShuffleSplit"),
-    "PUScorer": ("puarena.estimators.model_selection", "PUScorer"),
-    "proxy_accuracy": ("puarena.estimators.model_selection", "proxy_accuracy"),
-    "proxy_auc": ("puarena.estimators.model_selection", "proxy_auc"),
-    "load_model": ("puarena.estimators.persistence", "load_model"),
-    "save_model": ("puarena.estimators.persistence", "save_model"),
+# The module that defines each name, and the subpackages that need no import of their own.
+_MODULES = {
+    "run": "puarena.experiments.run",
+    "Spec": "puarena.experiments.spec",
+    "load": "puarena.report.sources",
+    "table": "puarena.report.tables",
+    "PUClassifier": "puarena.estimators.classifier",
+    "PUNetClassifier": "puarena.estimators.network",
+    "PUSearch": "puarena.estimators.search",
+    "PUStratifiedKFold": "puarena.estimators.model_selection",
+    "PUShuffleSplit": "puarena.estimators.model_selection",
+    "PUScorer": "puarena.estimators.model_selection",
+    "proxy_accuracy": "puarena.estimators.model_selection",
+    "proxy_auc": "puarena.estimators.model_selection",
+    "load_model": "puarena.estimators.persistence",
+    "save_model": "puarena.estimators.persistence",
 }
-_ROOMS = ("classics", "metrics", "priors")  # subpackages that are there after ``import puarena``
+_SUBPACKAGES = ("classics", "metrics", "priors")
 __all__ = [
     "PUClassifier",
     "PUNetClassifier",
@@ -71,12 +72,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"puarena.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'puarena' has no attribute '{name}'")
-    module, attribute = _HOMES[name]
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
