@@ -124,7 +124,7 @@ class FittedTrees:
         total = np.zeros(len(x))
         for tree in self.trees:
             chance = tree.predict_proba(x, check_input=False)
-            total += chance[:, 1] / chance.sum(1)
+            total += chance[:, 1] / (chance[:, 0] + chance[:, 1])
         return compute_log_odds((total + 0.5) / (len(self.trees) + 1))
 
 
