@@ -440,7 +440,7 @@ def test_tables_and_comparison_of_four_datasets():
     assert [t.title.split(",")[0] for t in found] == ["cifar10", "imagenette", "letter", "usps"]
     assert [len(t.rows) for t in found] == [25] * 4
     compared = compare(source, metrics="accuracy", criteria="pa")
-    assert [c.dataset for c in compared] == ["cifar10", "imagenette", "letter", "usps"]
+    assert [c.problem.dataset for c in compared] == ["cifar10", "imagenette", "letter", "usps"]
     for item in compared:
         assert len(item.cells) == 23
         assert max(abs(line.difference) for line in item.cells) < 1e-6

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from puarena.experiments.work import make_row
+from puarena.experiments.worker import make_row
 
 import puarena
 from puarena import algorithms, catalog, datasets

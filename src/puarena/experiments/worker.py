@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puarena import __version__, catalog
+from puarena import __version__, catalog, metrics
 from puarena import training as engine
+from puarena.datasets import Dataset
 from puarena.errors import UserError
 from puarena.experiments.checkpoints import Checkpoint, CheckpointFolder
-from puarena.experiments.classics import fit_classics
 from puarena.experiments.data_source import DataSource
 from puarena.experiments.plan import FleetSpec, RunSpec
 from puarena.experiments.spec import load_plugins
@@ -33,6 +33,7 @@ FLEET_FIELDS = (  # of a run, the same for all runs of a fleet
     "precision",
     "optimizer",
 )
+TIE = 1e-12  # a score of 0 is negative for classics, and would be positive for the metrics
 BIAS_COLUMNS = ("label_strength", "posterior_auc")  # of a draw whose labels are biased
 
 
@@ -195,10 +196,58 @@ def fit_one_by_one(job: Job, fleet: FleetSpec) -> Training:
     rows = [make_row(run, job.source) for run in fleet.runs]
     dataset = job.source.datasets[fleet.first.problem.dataset]
     frames = []
-    for run, row, curves in zip(fleet.runs, rows, fit_classics(rows, dataset), strict=True):
+    for run, row in zip(fleet.runs, rows, strict=True):
+        curves = fit_classic(row, dataset)
         frames.append(to_frame(fleet.fleet_id, [run], [row], curves, "cpu"))
         yield Update(fleet, len(frames) * run.steps)
     return pd.concat(frames, ignore_index=True)
+
+
+def fit_classic(row: engine.Row, dataset: Dataset) -> engine.Curves:
+    """Fit a classic on the CPU; return a curve of a single record."""
+    began = time.perf_counter()
+    values = fit_and_evaluate(row, dataset)
+    finite = all(np.isfinite(value) for value in values.values())
+    records = {name: np.array([[value]]) for name, value in values.items()}
+    return engine.Curves(
+        step=np.array([1]),
+        phase=["fit"],
+        selectable=np.array([True]),
+        seconds=np.array([time.perf_counter() - began]),
+        values={"loss": np.full((1, 1), np.nan), **records},
+        diverged=np.array([-1 if finite else 1]),
+    )
+
+
+def fit_and_evaluate(row: engine.Row, dataset: Dataset) -> dict[str, float]:
+    """Fit a run's estimator to its training data; return criteria and test metrics."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    entry = catalog.get(row.algorithm)
+    data, hidden = row.data, row.hidden
+    x = dataset.table(np.concatenate([data.p_train, data.u_train]))
+    s = np.repeat([1, 0], [len(data.p_train), len(data.u_train)])
+    with threadpool_limits(1):
+        model = entry.make_estimator(row.seed, data.prior).fit(x, s)
+        scores = [
+            torch.from_numpy(model.decision_function(dataset.table(index)) - TIE)[None]
+            for index in (data.p_val, data.u_val, data.test)
+        ]
+    p, u, test = scores
+    chances = hidden.propensity_val
+    validation = metrics.Validation(
+        p,
+        u,
+        p,
+        u,
+        torch.tensor([data.prior], dtype=torch.float64),
+        torch.tensor([data.setting.one_sample]),
+        torch.tensor(hidden.u_val)[None],
+        None if chances is None else torch.tensor(chances)[None],
+    )
+    values = metrics.compute_criteria(validation)
+    values.update(metrics.compute_metrics(test, test, torch.tensor(hidden.test)[None]))
+    return {name: float(value[0]) for name, value in values.items()}
 
 
 def make_row(run: RunSpec, source: DataSource) -> engine.Row:
