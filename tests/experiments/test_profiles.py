@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from puarena.experiments.worker import make_row
 
 import puarena
 from puarena import algorithms, catalog, datasets
@@ -14,6 +13,7 @@ from puarena.experiments import suites
 from puarena.experiments.data_source import DataSource
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import PROFILES, Spec
+from puarena.experiments.worker import make_row
 from puarena.pu import Problem, draw_pu_data
 
 SPEC = Spec(
