@@ -178,7 +178,7 @@ def test_less_is_better_in_figures_and_on_the_page(brier: pd.DataFrame, tmp_path
     write_page(brier, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     page = json.loads(text.split('id="data">')[1].split("</script>")[0])
-    (record,) = (metric for metric in page["metrics"] if metric["id"] == "brier")
+    (record,) = (metric for metric in page["metrics"] if metric["name"] == "brier")
     assert (record["higher"], record["percent"], record["decimals"], record["factor"]) == (
         False,
         False,

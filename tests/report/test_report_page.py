@@ -147,7 +147,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     assert [method["label"] for method in data["methods"]] == ["upu", "nnpu-c", "pn-oracle"]
     assert [method["kind"] for method in data["methods"]] == ["", "calibrated", "baseline"]
     assert data["problems"][0]["prior"] is None
-    cells = data["cells"][[metric["id"] for metric in data["metrics"]].index("accuracy")]
+    cells = data["cells"][[metric["name"] for metric in data["metrics"]].index("accuracy")]
     assert cells[0][0][0] == [
         70,
         "70.00 ± 1.00",
@@ -158,7 +158,9 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     assert data["about"]["nnpu-c"]["calibrated"] is True
     assert len(data["picks"]) == 3 * 3 * 3
     hidden = {"calibration", "ranks", "wins", "label-shift", "time"}
-    assert {figure["id"] for figure in data["figures"] if not figure["charts"]} >= hidden - {"wins"}
+    assert {figure["name"] for figure in data["figures"] if not figure["charts"]} >= hidden - {
+        "wins"
+    }
     assert all(figure["charts"] or figure["reason"] for figure in data["figures"])
 
 
@@ -274,7 +276,7 @@ def test_page_of_a_summary(tmp_path: Path) -> None:
         page.text.split()
     )  # of the results, not of the summary
     (regret,) = (
-        figure for figure in json.loads(page.scripts[0])["figures"] if figure["id"] == "regret"
+        figure for figure in json.loads(page.scripts[0])["figures"] if figure["name"] == "regret"
     )
     assert "against OA" in json.dumps(regret["charts"])
     assert "against the best checkpoint" not in json.dumps(regret["charts"])
@@ -362,7 +364,8 @@ def test_a_method_at_chance_level_is_marked(tmp_path: Path) -> None:
     frame = records({"nnpu": 0.9, "vpu": 0.45}).assign(**MADE)
     _, data = words_of(frame, tmp_path / "page.html")
     marks = {
-        method["name"]: data["cells"][0][0][i][0][3] for i, method in enumerate(data["methods"])
+        method["algorithm"]: data["cells"][0][0][i][0][3]
+        for i, method in enumerate(data["methods"])
     }
     assert marks == {"nnpu": 0, "vpu": 1}
 

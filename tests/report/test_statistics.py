@@ -17,7 +17,14 @@ from typer.testing import CliRunner
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.report.render import show_statistics
-from puarena.report.statistics import Statistics, describe_winner, ranking, read_scores, summarize
+from puarena.report.select import add_labels, select
+from puarena.report.statistics import (
+    Statistics,
+    collect_scores,
+    describe_winner,
+    ranking,
+    summarize,
+)
 from puarena.report.statistics.bootstrap import COLUMNS, compute_differences
 from puarena.results import Folder
 from sample_results import curves, records
@@ -330,9 +337,9 @@ def test_problems_may_have_different_numbers_of_splits() -> None:
     assert set(found.of("mean-rank")["n"]) == {5}
     assert not any("left out" in note for note in found.notes)
     assert "there are 2 and 5" in notes(found.of("difference"))
-    assert read_scores(source, over="splits").shape == (5, 4)
-    scores = read_scores(source, algorithms=["upu"])
-    assert scores.loc["d0, case 1, OS 30%", "upu"] == pytest.approx(70)
+    scores = collect_scores(add_labels(select(source, "pa")), "accuracy", "pa")
+    assert scores.splits.shape == (5, 4)
+    assert scores.means.loc["d0, case 1, OS 30%", "upu"] == pytest.approx(70)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.report.figures import FigureData, draw_figure, find_figures, read_figure_data
 from puarena.report.figures.base import list_runs, make_theme
 from puarena.report.figures.learning_curves import draw_curves, make_curve_title
-from puarena.report.methods import Method, read_problems
+from puarena.report.methods import read_problems
 from puarena.report.render import format_place, format_places
 from puarena.report.sources import GROUP, Curves
 from puarena.report.statistics import Standings, collect_scores, compute_standings, describe_winner
@@ -36,6 +36,11 @@ VIEW_DRAWS = (
     2_000  # bootstrap draws for some of the problems; all of them have as many as ``stats``
 )
 RUN = (*GROUP, "split", "config")
+# Attributes of records that the script uses.
+METRIC_FACTS = ("name", "title", "inline", "higher", "percent", "factor", "decimals")
+CRITERION_FACTS = ("name", "title", "long", "meaning", "higher")
+PROBLEM_FACTS = (*PROBLEM_COLUMNS, "title", "short")
+METHOD_FACTS = ("algorithm", "label", "kind", "supervised", "calibrated")
 
 
 @dataclass(frozen=True)
@@ -82,12 +87,14 @@ def collect_page_data(
     )
     codes = labeling.list_settings()
     return {
-        "metrics": [_describe_metric(name) for name in shown],
-        "criteria": [_describe_criterion(name) for name in criteria],
+        "metrics": [
+            _take(METRICS[name], METRIC_FACTS) | {"axis": make_curve_title(name)} for name in shown
+        ],
+        "criteria": [_take(CRITERIA[name], CRITERION_FACTS) for name in criteria],
         "settings": {each.code: f"{each.title} ({each.short})" for each in codes},
         "usual": {"labeling": labeling.SCAR},
-        "problems": [_describe_problem(table.problem) for table in tables],
-        "methods": [_describe_method(method) for method in methods],
+        "problems": [_take(table.problem, PROBLEM_FACTS) for table in tables],
+        "methods": [_take(method, METHOD_FACTS) for method in methods],
         "cells": _collect_cells(tables, index),
         **_collect_views(data.selection, [table.problem for table in tables], index),
         **_collect_picks(curves, data, index),
@@ -112,26 +119,9 @@ def embed_json(data: Any) -> str:
 # facts
 
 
-def _describe_metric(name: str) -> dict[str, Any]:
-    record = METRICS[name]
-    names = ("inline", "higher", "percent", "factor", "decimals")
-    facts = {key: getattr(record, key) for key in names}
-    return facts | {"id": name, "word": record.title, "axis": make_curve_title(name)}
-
-
-def _describe_criterion(name: str) -> dict[str, Any]:
-    record = CRITERIA[name]
-    long = record.long or record.meaning
-    return {"id": name, "word": record.title, "long": long, "higher": record.higher}
-
-
-def _describe_problem(problem: Problem) -> dict[str, Any]:
-    return problem.columns() | {"title": problem.title, "short": problem.short}
-
-
-def _describe_method(method: Method) -> dict[str, Any]:
-    names = ("label", "kind", "supervised", "calibrated")
-    return {name: getattr(method, name) for name in names} | {"name": method.algorithm}
+def _take(record: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return these attributes of a record."""
+    return {name: getattr(record, name) for name in names}
 
 
 def _describe_algorithm(name: str) -> dict[str, Any] | None:
@@ -195,14 +185,13 @@ def _collect_views(
     notes: dict[str, int] = {}  # by number: most views share one
     numbers = []
     for metric, criterion in product(index.metrics, index.criteria):
-        scores = collect_scores(frame, metric, criterion)
-        numbers.append((metric, criterion, scores, _average_methods(frame, metric, criterion)))
+        numbers.append((metric, criterion, collect_scores(frame, metric, criterion)))
     views: dict[str, Any] = {}
     for view in list_views(problems):
         wanted = [labels[i] for i in view]
         count = BOOTSTRAP_DRAWS if len(view) == len(problems) else VIEW_DRAWS
         content = views[",".join(map(str, view))] = {}
-        for metric, criterion, scores, means in numbers:
+        for metric, criterion, scores in numbers:
             chosen = scores.splits.index.get_level_values(0).isin(wanted)
             splits = scores.splits[chosen].dropna(axis=1, how="all")
             higher = METRICS[metric].higher
@@ -211,20 +200,10 @@ def _collect_views(
                 "verdict": describe_winner(standings, metric),
                 "unit": standings.unit,
                 "best": next((index.methods[name] for name in standings.table.index), -1),
-                "rows": _list_rows(standings, splits, means.reindex(wanted), index, metric),
+                "rows": _list_rows(standings, splits, scores.means.reindex(wanted), index, metric),
                 "note": notes.setdefault(standings.note, len(notes)),
             }
     return {"views": views, "notes": list(notes)}
-
-
-def _average_methods(frame: DataFrame, metric: str, criterion: str) -> DataFrame:
-    """Return the means of all methods, with the reference baselines: one line per problem."""
-    record = METRICS[metric]
-    chosen = frame[frame["criterion"] == criterion]
-    values = chosen.assign(score=record.factor * chosen[record.column].astype(float))
-    means = values.groupby(["problem", "method"])["score"].mean()
-    table: DataFrame = means.unstack("method")
-    return table
 
 
 def _list_rows(
@@ -365,7 +344,7 @@ def _collect_figures(data: FigureData) -> list[dict[str, Any]]:
                 else:
                     key = f"{drawing.metric}.{drawing.criterion}"
                     charts[key] = _pack_chart(drawing.chart)
-            facts = {"id": figure.name, "title": figure.title, "words": figure.caption}
+            facts = _take(figure, ("name", "title", "caption"))
             figures.append(facts | {"charts": charts, "reason": reason})
     return figures
 

@@ -59,10 +59,13 @@ def write_page(
     if tables:
         full = build_tables(numbers, every, *options)
         data = collect_page_data(curves, full, selection, metrics, algorithms)
+    # The page shows the verdict on all problems before its script runs.
+    views = [item for view in data.get("views", {}).values() for item in view.values()]
+    verdict = views[0]["verdict"] if views else ""
     text = _load_template().render(
         tables=tables,
         methods=data.get("methods", []),
-        verdict=_find_verdict(data),
+        verdict=verdict,
         error=ERROR_KINDS[error],
         metrics=METRICS,
         criteria={name: CRITERIA[name] for name in by},
@@ -70,8 +73,8 @@ def write_page(
         max_diverged=MAX_DIVERGED,
         data=embed_json(data),
         vega=_bundle_vega() if tables else "",
-        css=_read_file("page.css"),
-        js=_read_file("page.js"),
+        css=(TEMPLATES / "page.css").read_text(encoding="utf-8"),
+        js=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
         mechanisms=_describe_mechanisms(curves),
         cautions=list_cautions(by),
         written=datetime.now(UTC).date().isoformat(),
@@ -154,14 +157,6 @@ def _describe_mechanisms(curves: Curves) -> list[dict[str, str]]:
     return mechanisms
 
 
-def _find_verdict(data: dict[str, Any]) -> str:
-    """Return the verdict on all problems, which the page has before its script runs."""
-    for view in data.get("views", {}).values():
-        for standings in view.values():
-            return str(standings["verdict"])
-    return ""
-
-
 def _count_runs(curves: Curves) -> dict[str, Any]:
     """Return the numbers of runs and records, the versions that made them, and the failures."""
     store = curves.store
@@ -196,10 +191,6 @@ def _bundle_vega() -> str:
 
     text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
-
-
-def _read_file(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _load_template() -> Any:

@@ -7,7 +7,6 @@ from puarena.report.statistics.summary import (
     collect_scores,
     compute_standings,
     describe_winner,
-    read_scores,
     summarize,
 )
 
@@ -18,6 +17,5 @@ __all__ = [
     "collect_scores",
     "compute_standings",
     "describe_winner",
-    "read_scores",
     "summarize",
 ]

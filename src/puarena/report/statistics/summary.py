@@ -30,6 +30,7 @@ class Scores:
 
     splits: DataFrame  # one line per problem and split, one column per competing algorithm
     baselines: DataFrame  # one line per problem, the columns ``naive`` and ``oracle``
+    means: DataFrame  # one line per problem, one column per method, also of the baselines
     datasets: dict[str, str]  # the dataset of every problem
 
     def over(self, blocks: str) -> DataFrame:
@@ -44,27 +45,15 @@ def collect_scores(selection: DataFrame, metric: str, criterion: str) -> Scores:
     frame = frame.assign(score=record.factor * frame[record.column].astype(float))
     apart = frame["baseline"] | frame["supervised"]
     splits = frame[~apart].groupby(["problem", "split", "method"])["score"].mean()
-    table: DataFrame = splits.unstack("method")
+    means = frame.groupby(["problem", "method"])["score"].mean()
     kind = frame["supervised"].map({True: "oracle", False: "naive"})
-    means = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean()
-    baselines: DataFrame = means.unstack("kind")
-    baselines = baselines.reindex(index=table.index.unique(0), columns=["naive", "oracle"])
-    return Scores(table, baselines, dict(zip(frame["problem"], frame["dataset"], strict=True)))
-
-
-def read_scores(
-    source: Source,
-    metric: str = "accuracy",
-    criterion: str = "pa",
-    over: str = "problems",
-    algorithms: Sequence[str] | None = None,
-) -> DataFrame:
-    """Return test results as shown: a line per block, a column per algorithm, NaN if missing."""
-    curves = opened(source)
-    (metric,), (criterion,) = curves.metrics(metric), curves.criteria(criterion)
-    _check_blocks(over)
-    chosen = _keep_competing(select(curves, criterion), algorithms)
-    return collect_scores(add_labels(chosen), metric, criterion).over(over)
+    kinds = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean()
+    table: Any = splits.unstack("method")
+    baselines = kinds.unstack("kind").reindex(
+        index=table.index.unique(0), columns=["naive", "oracle"]
+    )
+    datasets = dict(zip(frame["problem"], frame["dataset"], strict=True))
+    return Scores(table, baselines, means.unstack("method"), datasets)
 
 
 def _keep_competing(selection: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
@@ -73,11 +62,6 @@ def _keep_competing(selection: DataFrame, algorithms: Sequence[str] | None) -> D
         return selection
     wanted = keep_algorithms(selection, algorithms).index
     return selection[selection.index.isin(wanted) | selection["baseline"] | selection["supervised"]]
-
-
-def _check_blocks(over: str) -> None:
-    if over not in BLOCKS:
-        raise unknown_name("kind of block", over, BLOCKS)
 
 
 # standings
@@ -286,7 +270,8 @@ def summarize(
     curves = opened(source)
     chosen = curves.metrics(metrics)[: None if metrics else 1]
     by = curves.criteria(criteria)
-    _check_blocks(over)
+    if over not in BLOCKS:
+        raise unknown_name("kind of block", over, BLOCKS)
     if rope is not None and not 0 <= rope < math.inf:
         raise UserError(f"rope must be a number from 0 on, but is '{rope}'", code="invalid-value")
     selection = add_labels(_keep_competing(select(curves, by), algorithms))

@@ -39,7 +39,7 @@ function labeledSelect(name, words, options, value, change) {
 // ---- the leaderboard
 
 const state = { metric: 0, criterion: 0, search: "", sort: null, descending: true };
-const chosen = { metric: DATA.drawn[0], criterion: DATA.criteria[0]?.id }; // of the figures
+const chosen = { metric: DATA.drawn[0], criterion: DATA.criteria[0]?.name }; // of the figures
 const values = {}; // of each part of a problem, in order
 for (const key of KEYS) {
   values[key] = [...new Set(DATA.problems.map((problem) => problem[key]))]
@@ -54,13 +54,13 @@ const shownProblems = () => DATA.problems.map((_, i) => i).filter((i) =>
 
 function writeAddress() {
   const parts = new URLSearchParams();
-  if (state.metric) parts.set("metric", metric().id);
-  if (state.criterion) parts.set("criterion", DATA.criteria[state.criterion].id);
+  if (state.metric) parts.set("metric", metric().name);
+  if (state.criterion) parts.set("criterion", DATA.criteria[state.criterion].name);
   for (const key of KEYS) if (state[key] !== "") parts.set(key, String(values[key][+state[key]]));
   if (state.search) parts.set("search", state.search);
   if (state.sort) parts.set("sort", `${state.sort}.${state.descending ? "down" : "up"}`);
   if (chosen.metric !== DATA.drawn[0]) parts.set("figures", chosen.metric);
-  if (chosen.criterion !== DATA.criteria[0]?.id) parts.set("chosen-by", chosen.criterion);
+  if (chosen.criterion !== DATA.criteria[0]?.name) parts.set("chosen-by", chosen.criterion);
   const text = parts.toString();
   if (text || location.hash.includes("=")) history.replaceState(null, "", `#${text}`);
 }
@@ -68,8 +68,8 @@ function writeAddress() {
 function readAddress() {
   if (!location.hash.includes("=")) return;
   const parts = new URLSearchParams(location.hash.slice(1));
-  state.metric = Math.max(0, DATA.metrics.findIndex((item) => item.id === parts.get("metric")));
-  state.criterion = Math.max(0, DATA.criteria.findIndex((item) => item.id === parts.get("criterion")));
+  state.metric = Math.max(0, DATA.metrics.findIndex((item) => item.name === parts.get("metric")));
+  state.criterion = Math.max(0, DATA.criteria.findIndex((item) => item.name === parts.get("criterion")));
   for (const key of KEYS) {
     const at = values[key].findIndex((value) => String(value) === parts.get(key));
     state[key] = at < 0 ? "" : String(at);
@@ -78,11 +78,11 @@ function readAddress() {
   const sort = (parts.get("sort") || "").split(".");
   if (sort.length === 2) [state.sort, state.descending] = [sort[0], sort[1] === "down"];
   if (DATA.drawn.includes(parts.get("figures"))) chosen.metric = parts.get("figures");
-  if (DATA.criteria.some((item) => item.id === parts.get("chosen-by"))) chosen.criterion = parts.get("chosen-by");
+  if (DATA.criteria.some((item) => item.name === parts.get("chosen-by"))) chosen.criterion = parts.get("chosen-by");
 }
 
 /** The standings of the chosen problems, computed where the page was made; null for a choice that was not. */
-const viewOf = (problems) => DATA.views[problems.join(",")]?.[`${metric().id}.${DATA.criteria[state.criterion].id}`] || null;
+const viewOf = (problems) => DATA.views[problems.join(",")]?.[`${metric().name}.${DATA.criteria[state.criterion].name}`] || null;
 
 /** One line per method with everything that a column can show or sort by. */
 function lines(problems, view) {
@@ -90,7 +90,7 @@ function lines(problems, view) {
   return DATA.methods.map((method, i) => {
     const own = problems.map((at) => cells[i][at] || null);
     const [mean = null, text = "", rank = null, place = "", places = "", tied = 0, low = null, high = null] = view?.rows[i] || [];
-    const chance = DATA.cells.some((by, m) => DATA.drawn.includes(DATA.metrics[m].id) && problems.some((at) => by[state.criterion][i][at]?.[3]));
+    const chance = DATA.cells.some((by, m) => DATA.drawn.includes(DATA.metrics[m].name) && problems.some((at) => by[state.criterion][i][at]?.[3]));
     return { method, i, own, chance, have: own.filter(Boolean).length, mean, text, rank, place, places, tied: tied === 1, low, high };
   }).filter((line) => line.have);
 }
@@ -249,14 +249,14 @@ function describe(problems, list, view) {
   byId("board-note").textContent = view && note !== view.verdict ? note : "";
   byId("board-words").textContent = problems.length === 0 ? "No problem fits these filters."
     : `${list.length} methods. Test ${metric().inline}${metric().percent ? " in percent" : ""}${metric().higher ? "" : " (lower is better)"}, ` +
-      `of the model with the ${criterion.higher ? "highest" : "lowest"} ${criterion.long} (${criterion.word}) on validation data; mean over ${splits} split${splits === "1" ? "" : "s"} ± error.` +
+      `of the model with the ${criterion.higher ? "highest" : "lowest"} ${criterion.long || criterion.meaning} (${criterion.title}) on validation data; mean over ${splits} split${splits === "1" ? "" : "s"} ± error.` +
       (fixed.length ? ` Everywhere: ${fixed.join(", ")}.` : "");
 }
 
 function drawFilters() {
   const set = (key) => (value) => { state[key] = value; drawBoard(); };
   const number = (key) => (value) => { state[key] = +value; drawBoard(); };
-  const choices = (list) => list.map((item, i) => [i, item.word]);
+  const choices = (list) => list.map((item, i) => [i, item.title]);
   const search = el("input", { type: "search", name: "search", placeholder: "all", value: state.search, on: { input: () => set("search")(search.value) } });
   const several = KEYS.filter((key) => values[key].length > 1);
   byId("filters").replaceChildren(
@@ -310,8 +310,8 @@ function drawFigures() {
     const charts = figure.charts;
     const { metric, criterion } = chosen;
     const spec = charts[`${metric}.${criterion}`] || charts[`${metric}.`] || charts["."];
-    const host = byId(`figure-${figure.id}`);
-    if (spec) draw(host, spec, figure.id);
+    const host = byId(`figure-${figure.name}`);
+    if (spec) draw(host, spec, figure.name);
     else { host.view?.finalize(); host.spec = null; }
     host.closest("figure").hidden = !spec;
     if (!spec) missing.push(`${figure.title} (${figure.reason.replace(/\.$/, "")})`);
@@ -320,18 +320,18 @@ function drawFigures() {
 }
 
 function drawFigureFilters() {
-  const word = Object.fromEntries(DATA.metrics.map((item) => [item.id, item.word]));
+  const titles = Object.fromEntries(DATA.metrics.map((item) => [item.name, item.title]));
   const set = (key) => (value) => { chosen[key] = value; drawFigures(); writeAddress(); };
   byId("figure-filters").replaceChildren(
-    labeledSelect("metric", "Metric", DATA.drawn.map((id) => [id, word[id]]), chosen.metric, set("metric")),
-    labeledSelect("criterion", "Model chosen by", DATA.criteria.map((item) => [item.id, item.word]), chosen.criterion, set("criterion")));
+    labeledSelect("metric", "Metric", DATA.drawn.map((id) => [id, titles[id]]), chosen.metric, set("metric")),
+    labeledSelect("criterion", "Model chosen by", DATA.criteria.map((item) => [item.name, item.title]), chosen.criterion, set("criterion")));
 }
 
 function prepareFigures() {
   byId("figure-filters").hidden = false;
-  byId("figure-list").append(...DATA.figures.map((figure) => el("figure", { class: "card", "aria-labelledby": `title-${figure.id}` },
-    el("h3", { id: `title-${figure.id}` }, figure.title), el("figcaption", {}, figure.words),
-    el("div", { class: "chart", id: `figure-${figure.id}`, role: "group", "aria-label": `${figure.title}. ${figure.words}` }))));
+  byId("figure-list").append(...DATA.figures.map((figure) => el("figure", { class: "card", "aria-labelledby": `title-${figure.name}` },
+    el("h3", { id: `title-${figure.name}` }, figure.title), el("figcaption", {}, figure.caption),
+    el("div", { class: "chart", id: `figure-${figure.name}`, role: "group", "aria-label": `${figure.title}. ${figure.caption}` }))));
 }
 
 // ---- a method
@@ -351,7 +351,7 @@ function hyperparameters(about) {
 
 function aboutMethod(about) {
   if (!about) return [el("p", {}, "This method is not one that comes with puarena (a plugin, or one that is not installed here), so nothing more is known about it.")];
-  const other = about.calibrated_form && DATA.methods.findIndex((method) => method.name === about.calibrated_form);
+  const other = about.calibrated_form && DATA.methods.findIndex((method) => method.algorithm === about.calibrated_form);
   const assumes = about.setting === "either" ? "either setting" : `${about.setting} data`;
   return [
     el("ul", { class: "chips" }, [`assumes ${assumes}`, about.needs_prior ? "needs the class prior" : "no class prior needed",
@@ -375,7 +375,7 @@ function resultsOf(i) {
       return el("td", {}, text, error ? el("small", {}, ` ± ${error}`) : null);
     })));
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Results" }, el("table", {}, el("caption", { class: "hidden" }, "Results on every problem"), el("thead", {}, el("tr", {}, el("th", { class: "left", scope: "col" }, `Test ${metric().inline}`),
-    DATA.criteria.map((item) => el("th", { scope: "col" }, `by ${item.word}`)))), el("tbody", {}, rows)));
+    DATA.criteria.map((item) => el("th", { scope: "col" }, `by ${item.title}`)))), el("tbody", {}, rows)));
 }
 
 /** The rows of the learning curves of a method: curves pass through what was selected. */
@@ -385,7 +385,7 @@ function curveRows(i) {
   const panel = (at) => `${DATA.problems[at].dataset}, ${parts(at, [...DATA.problems.keys()])}`;
   for (const [, at, split, criterion, config, step, , , values] of picks) {
     const value = scaled(values[state.metric]);
-    rows.push({ panel: panel(at), split, config, step, value, criterion: DATA.criteria[criterion].word });
+    rows.push({ panel: panel(at), split, config, step, value, criterion: DATA.criteria[criterion].title });
     const key = `${i}.${at}.${split}.${config}`;
     if (!points.has(key)) points.set(key, { at, split, config, steps: new Map() });
     points.get(key).steps.set(step, value);
@@ -400,7 +400,7 @@ function curveRows(i) {
 
 function picksOf(i) {
   const rows = DATA.picks.filter((pick) => pick[0] === i).map(([, at, split, criterion, config, step, value, hyper, values]) => el("tr", {},
-    el("td", {}, DATA.problems[at].title), el("td", {}, String(split)), el("td", {}, DATA.criteria[criterion].word), el("td", {}, value.toFixed(4)),
+    el("td", {}, DATA.problems[at].title), el("td", {}, String(split)), el("td", {}, DATA.criteria[criterion].title), el("td", {}, value.toFixed(4)),
     el("td", {}, String(step)), el("td", {}, String(config)), el("td", {}, values[state.metric] === null ? "–" : shown(scaled(values[state.metric]))), el("td", {}, DATA.hypers[hyper] || "")));
   const names = ["Problem", "Split", "Criterion", "Its value", "Step", "Configuration", `Test ${metric().inline}`, "With"];
   return el("details", {}, el("summary", {}, `Every selected checkpoint (${rows.length})`), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Selected checkpoints" }, el("table", { class: "left" }, el("caption", { class: "hidden" }, "Selected checkpoints"),
@@ -408,7 +408,7 @@ function picksOf(i) {
 }
 
 function openMethod(i) {
-  const method = DATA.methods[i], dialog = byId("method"), about = DATA.about[method.name];
+  const method = DATA.methods[i], dialog = byId("method"), about = DATA.about[method.algorithm];
   const chart = el("div", { class: "chart", id: "method-curves", role: "group", "aria-label": "Learning curves" });
   dialog.replaceChildren(
     el("div", { class: "top" }, el("div", {}, el("h2", { id: "method-title" }, about ? about.title : method.label), el("p", { class: "note" }, method.label)),
