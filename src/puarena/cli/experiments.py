@@ -11,6 +11,7 @@ from puarena.cli import options as opt
 from puarena.cli.output import App, emit, log, open_console
 
 if TYPE_CHECKING:
+    from puarena.experiments.progress import ConsoleProgress
     from puarena.experiments.run import Outcome
     from puarena.experiments.spec import Spec
 
@@ -205,12 +206,20 @@ def doctor(
     raise typer.Exit(EXIT_FAILED if damaged else 0)
 
 
+def make_progress(ctx: typer.Context) -> ConsoleProgress | None:
+    """Return the live progress on stderr; None with ``--quiet``."""
+    from puarena.experiments.progress import ConsoleProgress
+
+    if ctx.obj.quiet:
+        return None
+    return ConsoleProgress(open_console(stderr=True), ctx.obj.verbose)
+
+
 def _train(ctx: typer.Context, spec: Spec, out: Path, options: dict[str, Any]) -> Outcome:
     """Run a spec with live progress, and log what was left out and what failed."""
     from puarena.experiments import run as experiments
-    from puarena.experiments.progress import ConsoleProgress
 
-    progress = False if ctx.obj.quiet else ConsoleProgress(verbose=ctx.obj.verbose)
+    progress = make_progress(ctx)
     try:
         outcome = experiments.run(**(options | {"spec": spec, "out": out, "progress": progress}))
     except KeyboardInterrupt as interrupt:

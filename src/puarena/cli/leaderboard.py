@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puarena.cli import options as opt
+from puarena.cli.experiments import make_progress
 from puarena.cli.output import App, emit, log
 
 if TYPE_CHECKING:
@@ -115,7 +116,6 @@ def reproduce(
 
     The exit code is 1 if they differ.
     """
-    from puarena.experiments.progress import ConsoleProgress
     from puarena.leaderboard.reproduce import reproduce as run_again
 
     done = run_again(
@@ -126,7 +126,7 @@ def reproduce(
         split,
         plugins=[str(path) for path in plugin or ()],
         out=out,
-        progress=None if ctx.obj.quiet else ConsoleProgress(verbose=ctx.obj.verbose),
+        progress=make_progress(ctx),
         device=device,
         data=data,
         workers=workers,
