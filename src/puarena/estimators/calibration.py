@@ -35,7 +35,7 @@ from puarena.pu.labeling import Setting
 
 Floats = npt.NDArray[np.float64]
 
-MIN_PROBABILITY = 1e-300  # before the logarithm
+MIN_LIKELIHOOD = 1e-300  # before the logarithm
 SLOPE_DEVIATION = 5.0
 LOG_SLOPE_RANGE = (-4.0, 2.5)  # the score in units of its root mean square
 PRIOR_WEIGHT = 100.0  # of the squared distance of the mean probability from the prior
@@ -105,8 +105,8 @@ def fit_slopes(scores: PUScores) -> SlopeCalibration:
         mean = share_p * q_p.mean() + (1 - share_p) * q_u.mean()
         l_p = _compute_label_probability(e_p * q_p, rate, prior, one_sample)
         l_u = _compute_label_probability(e_u * q_u, rate, prior, one_sample)
-        log_p = np.log(np.maximum(l_p, MIN_PROBABILITY)).mean()
-        log_u = np.log(np.maximum(1 - l_u, MIN_PROBABILITY)).mean()
+        log_p = np.log(np.maximum(l_p, MIN_LIKELIHOOD)).mean()
+        log_u = np.log(np.maximum(1 - l_u, MIN_LIKELIHOOD)).mean()
         likelihood = rate * log_p + (1 - rate) * log_u
         penalty = 0.5 * (below**2 + above**2) / SLOPE_DEVIATION**2 / rows
         outside = np.abs(log_slopes - clipped).sum()

@@ -25,6 +25,7 @@ from puarena.classics.wrapper import PUWrapper, fit_weighted, predict_positive
 from puarena.errors import UserError
 from puarena.estimators.calibration import PosteriorCalibration, fit_posterior
 from puarena.estimators.model_selection import PU_CRITERIA, PUStratifiedKFold, compute_criterion
+from puarena.priors.sample import FEW_LABELS, compute_log_odds
 from puarena.pu.labeling import Setting
 from puarena.pu.labels import Labels
 
@@ -32,12 +33,10 @@ Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
 FOLDS = 5
-FEW_LABELS = 100  # with fewer, the linear model is regularized more
 TREES_PER_FOLD = 10
 MAX_BAG_ROWS = 2_000  # rows of P, and of U, in the bag of a tree
 MANY_ROWS = 100_000  # with more, trees have larger leaves
 NEGATIVE_WEIGHT = 3.0  # of a known negative, relative to an unlabeled row
-MIN_PROBABILITY = 1e-6  # probabilities are kept this far from 0 and 1 before the logarithm
 
 BLEND = "all together"
 MARGIN = 1.0  # standard errors of PA by which one learner must beat all of them together
@@ -170,12 +169,6 @@ class Ensemble:
             total += (mean - part.center) / part.scale
         score = total / len(self.parts)
         return score if self.posterior is None else self.posterior(score)
-
-
-def compute_log_odds(p: Floats) -> Floats:
-    """Return log-odds, kept finite."""
-    p = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-    return np.asarray(np.log(p / (1 - p)))
 
 
 # -- learners --------------------------------------------------------------------------------------

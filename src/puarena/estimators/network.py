@@ -40,7 +40,7 @@ Index = npt.NDArray[np.int64]
 NetworkSpec = str | Callable[[int], torch.nn.Module]
 
 CHUNK_ROWS = 4096  # rows predicted at once
-FEW_LABELS = 200  # with fewer, an ensemble over folds is trained
+MIN_SINGLE_LABELS = 200  # with fewer, an ensemble over folds is trained
 MIN_HELD_OUT_ROWS = 20  # with fewer of P or U, a model is also judged by its training rows
 PROGRESS_REPORTS = 10  # lines printed during one training
 
@@ -550,7 +550,7 @@ class PUNetClassifier(TableClassifier):
         """Return how many networks are trained."""
         if self.members != "auto":
             return int(self.members)
-        few = int(table.target.sum()) < FEW_LABELS
+        few = int(table.target.sum()) < MIN_SINGLE_LABELS
         return FOLDS if few and table.propensity is None else 1
 
     def _fit_members(self, table: PUTable) -> PUNetClassifier:
@@ -605,28 +605,18 @@ class PUNetClassifier(TableClassifier):
                 "not-supported",
             )
         form, one_sample = entry.calibrated_form, labeling.get_setting(self.setting).one_sample
-        if self.calibrated != "auto":
-            if self.calibrated and not form and not entry.calibrated:
-                raise UserError(
-                    f"'{entry.name}' has no calibrated form; use calibrated='auto' or False",
-                    "not-supported",
-                )
-            return form or entry.name if self.calibrated else entry.name
-        if one_sample and form:
-            return str(form)
-        if one_sample and not entry.calibrated and entry.setting == "two-sample":
-            text = (
-                f"{entry.title} is made for two samples and has no calibrated form, and these data "
-                "are one sample: its predictions are biased towards negative."
+        if self.calibrated == "auto":
+            if one_sample and form:
+                return str(form)
+            if mismatch := _describe_mismatch(entry, one_sample):
+                warnings.warn(mismatch, SettingWarning, stacklevel=4)
+            return str(entry.name)
+        if self.calibrated and not form and not entry.calibrated:
+            raise UserError(
+                f"'{entry.name}' has no calibrated form; use calibrated='auto' or False",
+                "not-supported",
             )
-            warnings.warn(text, SettingWarning, stacklevel=4)
-        if not one_sample and (entry.calibrated or entry.setting == "one-sample"):
-            effect = "it may be biased"
-            if entry.calibrated:
-                effect = "its correction is wrong here: use the plain form"
-            text = f"{entry.title} is made for one sample, and these data are two: {effect}."
-            warnings.warn(text, SettingWarning, stacklevel=4)
-        return str(entry.name)
+        return str(form) if self.calibrated and form else str(entry.name)
 
     def _choose_lr(self, name: str) -> float:
         """Return the learning rate: the given one, or the algorithm's own."""
@@ -733,6 +723,21 @@ def _get_entry(name: str) -> Any:
             "not-supported",
         )
     return entry
+
+
+def _describe_mismatch(entry: Any, one_sample: bool) -> str:
+    """Return why an algorithm does not suit the setting of the data; empty if it does."""
+    if one_sample and entry.setting == "two-sample" and not entry.calibrated:
+        return (
+            f"{entry.title} is made for two samples and has no calibrated form, and these data are "
+            "one sample: its predictions are biased towards negative."
+        )
+    if one_sample or not (entry.calibrated or entry.setting == "one-sample"):
+        return ""
+    effect = "it may be biased"
+    if entry.calibrated:
+        effect = "its correction is wrong here: use the plain form"
+    return f"{entry.title} is made for one sample, and these data are two: {effect}."
 
 
 def refuse_propensity(algorithm: Any) -> UserError:

@@ -40,7 +40,7 @@ from puarena.pu.labels import Labels, check_weights, read_labels
 Floats = npt.NDArray[np.float64]
 
 CHUNK_ROWS = 50_000  # rows predicted at once
-PRIOR_MARGIN = 0.01  # an estimated prior keeps this distance from impossible values
+MIN_PRIOR_DISTANCE = 0.01  # an estimated prior keeps this distance from impossible values
 NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
 
 
@@ -209,8 +209,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             value, interval = found.value, found.interval
         # In one sample, known negatives bound the prior from above.
         highest = 1 - float(labels.negative.mean()) if setting.one_sample else 1.0
-        lowest += (1 - lowest) * PRIOR_MARGIN
-        highest = max(min(1 - (1 - lowest) * PRIOR_MARGIN, highest), lowest)
+        lowest += (1 - lowest) * MIN_PRIOR_DISTANCE
+        highest = max(min(1 - (1 - lowest) * MIN_PRIOR_DISTANCE, highest), lowest)
         low, high = (float(np.clip(end, lowest, highest)) for end in interval)
         self.prior_ = float(np.clip(value, lowest, highest))
         self.prior_interval_ = (low, high)
@@ -324,7 +324,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         again = type(self)(**{**self.get_params(deep=False), "prior": self.prior_})
         table = again._read_table(X, y)
         lowest = table.setting.lowest_prior(table.rate)
-        margin = PRIOR_MARGIN * (1 - lowest)
+        margin = MIN_PRIOR_DISTANCE * (1 - lowest)
         wanted = [self.prior_ + shift for shift in (0.0, *shifts)]
         priors = [min(max(prior, lowest + margin), 1 - margin) for prior in wanted]
         decisions, p, u = again._decide_by_prior(X, y, table, priors)

@@ -91,7 +91,7 @@ class Sample:
     @cached_property
     def logits(self) -> tuple[Floats, Floats]:
         """The scores as log-odds, kept finite."""
-        return _compute_logit(self.scores[0]), _compute_logit(self.scores[1])
+        return compute_log_odds(self.scores[0]), compute_log_odds(self.scores[1])
 
     @cached_property
     def ranking(self) -> tuple[Floats, Floats]:
@@ -99,7 +99,7 @@ class Sample:
         n_p = self.x_p.shape[0]
         total = np.zeros(n_p + self.x_u.shape[0])
         for scores in self.model_scores:
-            z = _compute_logit(np.concatenate(scores))
+            z = compute_log_odds(np.concatenate(scores))
             total += (z - z.mean()) / (z.std() or 1.0)
         return total[:n_p], total[n_p:]
 
@@ -210,7 +210,8 @@ def score_out_of_fold(
     return score[:n_p], score[n_p:]
 
 
-def _compute_logit(p: Floats) -> Floats:
+def compute_log_odds(p: Floats) -> Floats:
+    """Return log-odds, kept finite."""
     p = np.clip(p, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return np.asarray(np.log(p / (1 - p)))
 
