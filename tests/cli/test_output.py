@@ -90,14 +90,8 @@ def test_numbers_that_are_not_finite_are_null():
     value = {"a": [float("nan"), float("inf"), 0.5], "b": Path("x"), "c": (1, 2)}
     assert to_plain(value) == {"a": [None, None, 0.5], "b": "x", "c": [1, 2]}
     assert to_plain([1 / 3, 2.0], digits=3) == [0.333, 2]
-    assert [format_cell(value) for value in (None, True, float("nan"), 0.25, ["a", "b"], 7)] == [
-        "",
-        "yes",
-        "",
-        "0.25",
-        "a, b",
-        "7",
-    ]
+    values = (None, True, float("nan"), 0.25, ["a", "b"], 7)
+    assert "|".join(map(format_cell, values)) == "|yes||0.25|a, b|7"
 
 
 def test_quiet_prints_the_answer_and_nothing_else(results, tmp_path, monkeypatch):
