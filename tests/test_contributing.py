@@ -1,4 +1,4 @@
-"""What contributors and a forge are told agrees with the project: workflows, constraints, hooks, forms, checklists."""
+"""Workflows, constraints, hooks, forms and checklists agree with the project."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class UserError(ValueError):
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the closest of ``choices``, or a list if none is close."""
+    """Return ``"; did you mean 'x'?"`` for the closest choice, or a list if none is close."""
     options = sorted(set(choices))
     close = difflib.get_close_matches(str(name).lower(), options, n=1, cutoff=0.5)
     if close:

@@ -1,4 +1,4 @@
-"""The wheel, built as ``make dist`` builds it: small, whole, and of use in a fresh environment away from the source."""
+"""The wheel is small and complete, and works in a fresh environment away from the source."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory, wheel) -> Path:
-    """An environment with the wheel and nothing of the source tree; dependencies are those of the running Python."""
+    """An environment with the wheel, and the dependencies of the running Python."""
     home = tmp_path_factory.mktemp("fresh")
     venv.create(home / "env", with_pip=False)
     python = home / "env" / PYTHON

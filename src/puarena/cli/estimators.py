@@ -108,11 +108,8 @@ def fit(
         log.warning(f"warning: {fitted.bias_warning}")
     options = "".join(f" --plugin {path}" for path in plugin or ())
     following = f"puarena predict {out} TABLE --out scores.csv{options}"
-    emit(
-        ctx,
-        {"out": out, **fitted.to_dict()},
-        f"{fitted.describe()}\nmodel in {out}; next: {following}",
-    )
+    text = f"{fitted.describe()}\nmodel in {out}; next: {following}"
+    emit(ctx, {"out": out, **fitted.to_dict()}, text)
 
 
 @app.command()
