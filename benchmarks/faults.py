@@ -181,8 +181,8 @@ def flips(folder: Path, times: int, chance: random.Random) -> None:
     """Flip single bits of a shard and of a state; count what goes unnoticed."""
 
     class Halt(Progress):
-        def news(self, fleet: Any, done: int) -> None:
-            super().news(fleet, done)
+        def record(self, fleet: Any, steps: int) -> None:
+            super().record(fleet, steps)
             if self.fleets_done:
                 raise KeyboardInterrupt
 
