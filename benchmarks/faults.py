@@ -4,7 +4,7 @@
     python benchmarks/faults.py worker --times 20     # kill -9 of single worker processes
     python benchmarks/faults.py driver --times 20     # kill -9 of the process that manages them
     python benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed
-    python benchmarks/faults.py ray --fleets 60       # a local Ray of three nodes, nodes killed and added
+    python benchmarks/faults.py ray --times 5         # a local Ray of three nodes: nodes, raylets, workers killed
     python benchmarks/faults.py flips --times 400     # single bits of shards and states
     python benchmarks/faults.py race --times 200      # two specs for one folder
     python benchmarks/faults.py limits                # disk full, few handles, little memory, a folder that goes
@@ -239,52 +239,85 @@ def race(folder: Path, times: int) -> None:
     print(f"of {times} races both specs were accepted in {both}, none in {neither}")
 
 
-def on_ray(folder: Path, fleets: int, chance: random.Random) -> None:
-    """A local Ray of three nodes; nodes are killed and added at random during so many small fleets."""
+def on_ray(folder: Path, fleets: int, times: int, chance: random.Random) -> None:
+    """A Ray of three nodes: nodes, raylets and workers of Ray are killed during many small fleets."""
     import ray
     from ray.cluster_utils import Cluster
 
     small = SMALL.override(configs=max(1, fleets // 20))
     puarena.run(small, folder / "whole", device="cpu", workers=1, fleet_size=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cluster = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    quiet = {"log_to_driver": False, "logging_level": "error"}
+    for number in range(times):
+        out = folder / f"out-{number}"
+        head = {"num_cpus": 0, "include_dashboard": False}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cluster = Cluster(initialize_head=True, head_node_args=head)
+            disturb = Disturb(cluster, chance)
+            ray.init(address=cluster.address, **quiet)
+        began = time.monotonic()
+        how: dict[str, Any] = {"engine": "ray", "fleet_size": 1, "checkpoint_every": 1}
+        outcome = puarena.run(small, out, device="cpu", progress=disturb, **how)
+        ray.shutdown()
+        cluster.shutdown()
+        print(
+            f"{len(open_results(out).shards())} fleets in {time.monotonic() - began:.0f} s with "
+            f"{disturb.counts} killed; {compare(out, folder / 'whole')}; "
+            f"{len(outcome.failures)} failed",
+            flush=True,
         )
-        nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
 
-    class Disturb(Progress):
-        """Kills and adds nodes in between; Ray does so only from the main thread."""
 
-        changes, due = 0, time.monotonic() + 10
+class Disturb(Progress):
+    """Kills a node, a raylet or a worker of Ray now and then, and replaces nodes.
 
-        def news(self, fleet: Any, done: int) -> None:
-            super().news(fleet, done)
-            if time.monotonic() > self.due:
-                if len(nodes) == 3:
-                    cluster.remove_node(nodes.pop(chance.randrange(3)), allow_graceful=False)
-                    self.changes += 1
-                else:
-                    nodes.append(cluster.add_node(num_cpus=1))
-                self.due = time.monotonic() + chance.uniform(2, 10)
+    It does so when a fleet ends: Ray's cluster may only be changed from the main thread.
+    """
 
-    began, disturb = time.monotonic(), Disturb()
-    how = {
-        "device": "cpu",
-        "engine": "ray",
-        "fleet_size": 1,
-        "checkpoint_every": 1,
-        "progress": disturb,
-    }
-    outcome = puarena.run(small, folder / "out", **how)
-    ray.shutdown()
-    cluster.shutdown()
-    stored, seconds = len(open_results(folder / "out").shards()), time.monotonic() - began
-    print(
-        f"{stored} fleets in {seconds:.0f} s with {disturb.changes} nodes "
-        f"killed and replaced; {compare(folder / 'out', folder / 'whole')}; {len(outcome.failures)} failed"
-    )
+    def __init__(self, cluster: Any, chance: random.Random) -> None:
+        super().__init__()
+        self.cluster, self.chance = cluster, chance
+        self.nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
+        self.counts = {"nodes": 0, "raylets": 0, "workers": 0}
+        self.due = time.monotonic() + 10
+
+    def end(self, fleet: Any, failure: str | None = None) -> None:
+        super().end(fleet, failure)
+        if time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + self.chance.uniform(2, 10)
+        if len(self.nodes) < 3:
+            self.nodes.append(self.cluster.add_node(num_cpus=1))
+            return
+        kind = self.chance.choice(list(self.counts))
+        self.counts[kind] += 1
+        if kind == "nodes":
+            node = self.nodes.pop(self.chance.randrange(3))
+            self.cluster.remove_node(node, allow_graceful=False)
+        elif kind == "raylets":
+            node = self.nodes.pop(self.chance.randrange(3))
+            node.all_processes["raylet"][0].process.kill()
+        else:
+            workers = [pid for pid in members_below(os.getpid()) if is_busy(pid)]
+            if workers:
+                os.kill(self.chance.choice(workers), signal.SIGKILL)
+
+
+def members_below(parent: int) -> list[int]:
+    """The descendants of a process."""
+    found = []
+    for file in Path(f"/proc/{parent}/task").glob("*/children"):
+        with suppress(OSError):
+            for pid in map(int, file.read_text().split()):
+                found += [pid, *members_below(pid)]
+    return found
+
+
+def is_busy(pid: int) -> bool:
+    """Is it a worker of Ray that has a task?"""
+    with suppress(OSError):
+        return "train_in_task" in Path(f"/proc/{pid}/cmdline").read_text()
+    return False
 
 
 def limits(folder: Path) -> None:
@@ -375,7 +408,7 @@ def main() -> None:
         elif given.kind == "race":
             race(folder, given.times)
         elif given.kind == "ray":
-            on_ray(folder, given.fleets, chance)
+            on_ray(folder, given.fleets, given.times, chance)
         else:
             limits(folder)
 
