@@ -32,8 +32,8 @@ import torch
 import puarena
 from puarena import catalog, datasets, networks, training
 from puarena.errors import UserError, unknown_name
+from puarena.experiments.duration import Shape, make_synthetic
 from puarena.experiments.machine import choose_device
-from puarena.training.synthetic import Shape, synthetic
 
 BASELINE = Path(__file__).with_name("baseline.py")
 SHAPES = {
@@ -103,7 +103,7 @@ def measure(
         for width in features:
             known = SHAPES.get(width, SHAPES[16])
             shape = Shape((width,), known.n_p, known.n_u, known.test, batch_size, known.network)
-            x, rows = synthetic(shape, max(runs))
+            x, rows = make_synthetic(shape, max(runs))
             kinds = [(count, capture) for count in runs for capture in captures]
             rates: dict[tuple[int, bool], list[float]] = {kind: [] for kind in kinds}
             if baseline is not None:
@@ -170,7 +170,7 @@ def measure_images(
     ``sizes`` are the steps between two records, and the shape of the data.
     """
     steps, shape = sizes or CIFAR10[device]
-    x, rows = synthetic(shape, runs)
+    x, rows = make_synthetic(shape, runs)
     views = datasets.info("cifar10").views_of("")
     segment, record, gigabytes = {}, {}, 0.0
     for weak in (None, views.weak):

@@ -22,7 +22,7 @@ from puarena.experiments.plan import group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.experiments.status import read_status
-from puarena.experiments.worker import Update, failed
+from puarena.experiments.worker import FleetUpdate, failed
 from puarena.metrics import CRITERIA, METRICS
 from puarena.results import COLUMNS, open_results
 
@@ -365,14 +365,14 @@ def test_a_fleet_that_does_not_fit_in_gpu_memory_is_split(monkeypatch, at_once):
             memory = Large()
             alive.add(memory)
             assert len(alive) <= at_once, "the memory of other fleets is freed"
-            yield Update(fleet, 1)
+            yield FleetUpdate(fleet, 1)
             if len(fleet.runs) > 2:
                 yield failed(fleet, "OutOfMemoryError", "too large", out_of_memory=True)
             elif fleet.runs[0].algorithm == "pn-naive" and fleet.runs[0].config == 1:
                 yield failed(fleet, "RuntimeError", "boom")
             else:
                 stored.extend(run.run_id for run in fleet.runs)
-                yield Update(fleet, fleet.steps, "stored")
+                yield FleetUpdate(fleet, fleet.steps, "stored")
 
     updates = list(Streams(ExecutorOptions(at_once)).train(fleets, Job()))
     assert max(tried) > 2, "the test must have something to split"

@@ -34,7 +34,7 @@ from puarena.experiments.plan import FleetSpec, group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.experiments.stop import Stopped
-from puarena.experiments.worker import Update, failed
+from puarena.experiments.worker import FleetUpdate, failed
 from puarena.results import open_results
 from stand_still import LIMIT
 
@@ -144,7 +144,7 @@ def test_a_driver_without_a_gpu_sends_work_to_machines_that_have_one(tmp_path, m
 def local_jobs(monkeypatch, importable) -> None:
     pytest.importorskip("submitit", reason="needs submitit (pip install 'puarena[slurm]')")
     monkeypatch.setattr(slurm.Slurm, "cluster", "local")
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(slurm, "QUEUE_SECONDS", 0.2)
 
 
 def test_slurm_jobs(tmp_path, whole, local_jobs):
@@ -201,7 +201,7 @@ def test_a_slurm_job_that_is_killed_is_noticed(tmp_path, monkeypatch, stored):
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 7_1\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for name, seconds in (("POLL_SECONDS", 0.05), ("LOST_SECONDS", 0.2)):
+    for name, seconds in (("QUEUE_SECONDS", 0.05), ("LOST_SECONDS", 0.2)):
         monkeypatch.setattr(slurm, name, seconds)
     fleets = group(make_plan(SPEC).runs, 2)
     store = SimpleNamespace(has_shard=lambda fleet: stored, claimed=set)
@@ -248,8 +248,8 @@ def test_what_trains_on_a_node(monkeypatch, timeout, name):
 
     class Chosen:
         def train(self, fleets, job):
-            yield Update(fleets[0], 1)
-            yield Update(fleets[0], 2, "stored")
+            yield FleetUpdate(fleets[0], 1)
+            yield FleetUpdate(fleets[0], 2, "stored")
 
     def choose(device, fleets, name, options):
         seen.append((name, options.fleet_timeout))
@@ -334,11 +334,11 @@ def tasks_of(
     return ray_executor.RayTasks(StandIn(behave, **more), options or ExecutorOptions(), job)
 
 
-def stored(fleet: FleetSpec) -> list[Update]:
-    return [Update(fleet, fleet.steps, "stored")]
+def stored(fleet: FleetSpec) -> list[FleetUpdate]:
+    return [FleetUpdate(fleet, fleet.steps, "stored")]
 
 
-def endings(tasks: ray_executor.RayTasks, fleets: list[FleetSpec]) -> list[Update]:
+def endings(tasks: ray_executor.RayTasks, fleets: list[FleetSpec]) -> list[FleetUpdate]:
     return [update for update in tasks.train(fleets) if update is not None]
 
 

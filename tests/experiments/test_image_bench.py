@@ -22,7 +22,7 @@ from puarena.experiments.executors import gpu, local
 from puarena.experiments.executors.base import ExecutorOptions
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
-from puarena.experiments.worker import Update
+from puarena.experiments.worker import FleetUpdate
 from puarena.report import table, write_page
 from puarena.report.compare import compare, read_published
 from puarena.report.figures import draw_figure, find_figures, read_figure_data
@@ -230,9 +230,9 @@ def test_residual_fleets_have_a_gpu_to_themselves(monkeypatch):
             in_flight.append(kind)
             most[kind] = max(most[kind], len(in_flight))
             assert set(in_flight) == {kind}, "each kind apart"
-            yield Update(fleet, 1)
+            yield FleetUpdate(fleet, 1)
             in_flight.remove(kind)
-            yield Update(fleet, fleet.steps, "stored")
+            yield FleetUpdate(fleet, fleet.steps, "stored")
 
         job = SimpleNamespace(train=train)
         updates = gpu.Streams(ExecutorOptions(wanted)).train(fleets, job)

@@ -39,7 +39,7 @@ def test_every_plain_form_is_measured_that_needs_no_true_propensity():
 
 @pytest.mark.parametrize("name", speed.list_algorithms())
 def test_the_baseline_trains_every_algorithm(name):
-    x, rows = speed.synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
+    x, rows = speed.make_synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)
     rate = speed.load_baseline(speed.BASELINE)
     assert rate(name, torch.as_tensor(x), rows[0].data, rows[0].hidden, 32, 0.0) > 0
 

@@ -1,1 +1,1 @@
-"""The bench: what to run (spec, suites), in which fleets (plan), and running it (run, work, executors)."""
+"""Experiments: their description (spec, suites), their plan, and running it with executors."""

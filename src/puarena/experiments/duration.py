@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,51 @@ import torch
 
 from puarena import catalog, datasets, networks
 from puarena import training as engine
+from puarena.datasets import Views
 from puarena.experiments import executors
 from puarena.experiments.data_source import check_problems
 from puarena.experiments.machine import choose_device
 from puarena.experiments.plan import FleetSpec, Plan, group
 from puarena.experiments.progress import FIXED_BATCH
-from puarena.training.synthetic import Shape, pixels, synthetic
+from puarena.pu import HiddenLabels, PUData, labeling
 
 TRAINING_PASSES = 3  # what an example costs in a training step, in evaluations of an example
+PROBE_ALGORITHM = "nnpu"  # a step of which has cost 1
 PROBE_RECORDS = 4
 PROBE_STEPS = {"cpu": 20, "cuda": 100}  # from record to record, for tables
 PROBE_IMAGE_STEPS = {"cpu": 1, "cuda": 10}
 PROBE_RUNS = {"cpu": 12, "cuda": 256}  # at most, for tables
 STORE_SECONDS = 0.05  # to store a fleet
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a fleet's data that decide how long a step and a record take."""
+
+    features: tuple[int, ...]  # of one example as networks see it
+    n_p: int
+    n_u: int
+    test: int
+    batch_size: int
+    network: str
+    precision: str = "float32"
+    views: Views = field(default_factory=Views)
+    stored: tuple[int, ...] | None = None  # of one stored example, if that differs
+
+    @property
+    def image(self) -> bool:
+        """Whether the examples are images."""
+        return len(self.features) > 1
+
+    @property
+    def epoch(self) -> int:
+        """The number of steps that see the larger of P and U once."""
+        return max(1, -(-max(self.n_p, self.n_u) // self.batch_size))
+
+    @property
+    def evaluated(self) -> int:
+        """The number of examples that a record evaluates."""
+        return self.n_p // 10 + self.n_u // 10 + self.test
 
 
 def summarize(
@@ -104,8 +136,8 @@ def shrink(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
 def measure_speed(shape: Shape, runs: int, device: str) -> float:
     """Return how much work a fleet of this shape does in a second, on synthetic data."""
     shape, runs = shrink(shape, runs, device)
-    features, rows = synthetic(shape, runs)
-    evaluation = None if shape.stored is None else pixels(len(features), shape.features)
+    features, rows = make_synthetic(shape, runs)
+    evaluation = None if shape.stored is None else make_pixels(len(features), shape.features)
     steps = (PROBE_IMAGE_STEPS if shape.image else PROBE_STEPS)[device]
     config = engine.FleetConfig(
         batch_size=shape.batch_size,
@@ -124,3 +156,39 @@ def measure_speed(shape: Shape, runs: int, device: str) -> float:
         torch.set_num_threads(threads)
     work = runs * (steps * work_of_step(shape) + shape.evaluated)
     return work / float(np.median(np.diff(seconds)))
+
+
+def make_pixels(n: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Return random images."""
+    return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def make_synthetic(shape: Shape, runs: int) -> tuple[np.ndarray, list[engine.Row]]:
+    """Return random features and runs whose index sets have the sizes of the real ones."""
+    rng = np.random.default_rng(0)
+    val_p, val_u = shape.n_p // 10, shape.n_u // 10
+    total = shape.n_p + shape.n_u + shape.test
+    if shape.image:
+        features = make_pixels(total, shape.stored or shape.features)
+    else:
+        features = rng.standard_normal((total, *shape.features), dtype=np.float32)
+    rows = []
+    for seed in range(runs):
+        sizes = [val_p, shape.n_p - val_p, val_u, shape.n_u - val_u]
+        parts = np.split(rng.permutation(total), np.cumsum(sizes))
+        p_val, p_train, u_val, u_train, test = parts
+        rate = shape.n_p / (shape.n_p + shape.n_u)
+        pu = PUData(
+            p_train,
+            u_train,
+            p_val,
+            u_val,
+            test,
+            0.5,
+            rate,
+            0.5,
+            labeling.get_setting(labeling.DEFAULT_SETTING),
+        )
+        labels = [rng.random(len(part)) < 0.5 for part in (u_train, u_val, test)]
+        rows.append(engine.Row(PROBE_ALGORITHM, pu, HiddenLabels(*labels), seed))
+    return features, rows

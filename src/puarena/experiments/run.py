@@ -36,7 +36,7 @@ from puarena.results import Folder
 from puarena.results.planned import Planned
 from puarena.utils.notebook import html_table
 
-POLL_SECONDS = 1.0  # between two looks at what other processes train
+CLAIM_SECONDS = 1.0  # between two looks at what other processes train
 
 
 @dataclass
@@ -88,32 +88,21 @@ def run(
     """Run what is missing of a spec (or suite, or YAML file) into the results folder ``out``.
 
     A fleet that fails is noted with its reason and the others continue. Several processes and
-    machines can run one spec into one folder: they share the work.
+    machines can run one spec into one folder: they share the work. An interrupted run continues
+    from the checkpoints of its fleets, one every ``checkpoint_every`` seconds.
 
-    Parameters
-    ----------
-    spec: a :class:`Spec`, the same as a dictionary, the name of a suite, or a YAML file
-    out: the results folder; a run that was interrupted continues from its checkpoints there
-    device: ``auto``, ``cpu`` or ``cuda``
-    data: a folder that already has the datasets' files
-    progress: True shows it on stderr, or below the cell of a notebook; False shows nothing; or an
-        object of a subclass of :class:`~puarena.experiments.progress.Progress`
-    fleet_size: largest number of runs in a fleet; fixed for a results folder
-    workers: number of fleets trained in parallel (None: chosen automatically)
-    capture: whether steps are captured and replayed on a GPU
-    checkpoint_every: seconds between two checkpoints of a fleet
-    engine: name of an executor (None: chosen automatically)
-    retry_failed: whether fleets that failed before are tried again
-    seconds: stop after this time, with checkpoints saved
-    only: which of the missing runs are wanted; the others stay missing
-    options: changes of the spec as :meth:`Spec.override` takes them (``steps=100``,
-        ``algorithms=["nnpu"]``), and options of executors
-        (:class:`~puarena.experiments.executors.base.ExecutorOptions`)
+    ``data`` is a folder that already has the datasets' files. ``fleet_size`` is the largest number
+    of runs in a fleet, fixed for a results folder; ``workers`` the number of fleets trained in
+    parallel, and ``engine`` an executor (None: chosen automatically). ``capture`` replays captured
+    steps on a GPU. ``retry_failed`` tries fleets again that failed before. After ``seconds`` it
+    stops. ``only`` selects among the missing runs; the others stay missing. ``progress`` shows the
+    progress (False: nothing), or is an object of a subclass of
+    :class:`~puarena.experiments.progress.Progress`. ``options`` are changes of the spec as
+    :meth:`Spec.override` takes them (``steps=100, algorithms=["nnpu"]``), and options of executors
+    (:class:`~puarena.experiments.executors.base.ExecutorOptions`).
 
-    Returns
-    -------
-    An :class:`Outcome`: how many runs were ``planned``, ``stored`` (before) and ``computed``, which
-    fleets failed (``failures``, each with its ``reason``) and what was left out (``notes``).
+    The :class:`Outcome` has the numbers of runs that were ``planned``, ``stored`` (before) and
+    ``computed``, the ``failures``, each with its ``reason``, and ``notes`` on what was left out.
     """
     if not isinstance(out, (str, Path)) or not str(out):
         message = f"out is {out!r}; give a folder for the results, such as out='results'"
@@ -140,12 +129,7 @@ def run(
     source.estimate_priors(missing)
     with Stop(seconds) as stop, choose_progress(progress) as display:
         resumed = find_interrupted(store, undone, checkpoints, display.message)
-        fleets, steps_done = _order_fleets(missing, resumed, planned)
-        display.start(fleets, steps_done)
-        for fleet in fleets:
-            if fleet.fleet_id in steps_done:
-                share = steps_done[fleet.fleet_id] / fleet.steps
-                display.message(f"{fleet.label} continues after {share:.0%} of its steps")
+        fleets = _order_fleets(missing, resumed, planned, display)
         try:
             _train(executor, fleets, job, outcome, display, stop)
         except Stopped as stopped:
@@ -231,18 +215,24 @@ def _find_missing(
 
 
 def _order_fleets(
-    missing: Sequence[RunSpec], resumed: Mapping[FleetSpec, int], planned: Planned
-) -> tuple[list[FleetSpec], dict[str, int]]:
-    """Return the fleets to train, those with checkpoints first, and the steps that these have."""
+    missing: Sequence[RunSpec],
+    resumed: Mapping[FleetSpec, int],
+    planned: Planned,
+    display: Progress,
+) -> list[FleetSpec]:
+    """Return the fleets to train, those with checkpoints first, and start the display."""
     left = {run.run_id: run for run in missing}
-    fleets, steps_done = [], {}
+    steps_done = {}
     for fleet, steps in resumed.items():
         if all(run.run_id in left for run in fleet.runs):
-            fleets.append(fleet)
-            steps_done[fleet.fleet_id] = steps
+            steps_done[fleet] = steps
             for run in fleet.runs:
                 del left[run.run_id]
-    return [*fleets, *restore_fleets(left.values(), planned.runs)], steps_done
+    fleets = [*steps_done, *restore_fleets(left.values(), planned.runs)]
+    display.start(fleets, {fleet.fleet_id: steps for fleet, steps in steps_done.items()})
+    for fleet, steps in steps_done.items():
+        display.message(f"{fleet.label} continues after {steps / fleet.steps:.0%} of its steps")
+    return fleets
 
 
 def _train(
@@ -303,7 +293,7 @@ def _wait_for_others(
         claimed = store.claimed()
         free = [fleet for fleet in taken if fleet.claim not in claimed]
         if not free:
-            time.sleep(POLL_SECONDS)
+            time.sleep(CLAIM_SECONDS)
             continue
         taken[:] = [fleet for fleet in taken if fleet.claim in claimed]
         ended = store.done_runs() | set(store.failed())

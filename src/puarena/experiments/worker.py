@@ -60,7 +60,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Update:
+class FleetUpdate:
     """News of a fleet: how many run-steps are done, and how it ended if it did.
 
     ``taken`` means that another process has claimed or stored the fleet.
@@ -72,12 +72,12 @@ class Update:
     failure: Failure | None = None
 
 
-Training: TypeAlias = Generator[Update, None, pd.DataFrame]  # returns rows of the store
+Training: TypeAlias = Generator[FleetUpdate, None, pd.DataFrame]  # returns rows of the store
 
 
 def failed(
     fleet: FleetSpec, exception: str, message: str, seconds: float = 0.0, **facts: Any
-) -> Update:
+) -> FleetUpdate:
     """Return the update of a fleet that failed."""
     failure = Failure(
         fleet=fleet.fleet_id,
@@ -88,7 +88,7 @@ def failed(
         seconds=round(seconds, 3),
         **facts,
     )
-    return Update(fleet, ending="failed", failure=failure)
+    return FleetUpdate(fleet, ending="failed", failure=failure)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Job:
         load_plugins(self.source.plan.spec.plugins)
         _ = self.source.datasets
 
-    def train(self, fleet: FleetSpec, in_flight: int = 1) -> Generator[Update, None, None]:
+    def train(self, fleet: FleetSpec, in_flight: int = 1) -> Generator[FleetUpdate, None, None]:
         """Claim a fleet, train it from its checkpoint or from the beginning, and store its shard.
 
         Yields an update at every record and a last one with an ending. Closing the iterator at a
@@ -114,7 +114,7 @@ class Job:
         """
         claim, began = self.store.claim(fleet.claim), time.monotonic()
         if claim is None:
-            yield Update(fleet, ending="taken")
+            yield FleetUpdate(fleet, ending="taken")
             return
         try:
             ended = yield from self._train_claimed(fleet, in_flight, claim.is_lost)
@@ -131,21 +131,21 @@ class Job:
 
     def _train_claimed(
         self, fleet: FleetSpec, in_flight: int, is_lost: Callable[[], bool]
-    ) -> Generator[Update, None, Update]:
+    ) -> Generator[FleetUpdate, None, FleetUpdate]:
         """Train a claimed fleet and store it unless another process has; return the ending."""
         if self.store.has_shard(fleet.fleet_id):
-            return Update(fleet, ending="taken")
+            return FleetUpdate(fleet, ending="taken")
         if catalog.get(fleet.first.algorithm).is_classic:
             frame = yield from fit_one_by_one(self, fleet)
         else:
             frame = yield from train_by_steps(self, fleet, in_flight)
         if is_lost() and self.store.has_shard(fleet.fleet_id):
-            return Update(fleet, ending="taken")
+            return FleetUpdate(fleet, ending="taken")
         self.store.write_shard(fleet.fleet_id, frame)
-        return Update(fleet, fleet.steps, "stored")
+        return FleetUpdate(fleet, fleet.steps, "stored")
 
 
-def _failed_with(error: BaseException, fleet: FleetSpec, seconds: float) -> Update:
+def _failed_with(error: BaseException, fleet: FleetSpec, seconds: float) -> FleetUpdate:
     """Describe an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
@@ -177,7 +177,7 @@ def train_by_steps(job: Job, fleet: FleetSpec, in_flight: int) -> Training:
             if step < last:
                 checkpoint.save_if_due(part, steps)
             try:
-                yield Update(fleet, steps)
+                yield FleetUpdate(fleet, steps)
             except GeneratorExit:
                 checkpoint.save(part, steps)
                 raise
@@ -199,7 +199,7 @@ def fit_one_by_one(job: Job, fleet: FleetSpec) -> Training:
     for run, row in zip(fleet.runs, rows, strict=True):
         curves = fit_classic(row, dataset)
         frames.append(to_frame(fleet.fleet_id, [run], [row], curves, "cpu"))
-        yield Update(fleet, len(frames) * run.steps)
+        yield FleetUpdate(fleet, len(frames) * run.steps)
     return pd.concat(frames, ignore_index=True)
 
 

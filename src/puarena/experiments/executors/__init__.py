@@ -13,14 +13,15 @@ from puarena.utils.discovery import find_classes, import_modules
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
-    from puarena.experiments.worker import Job, Update
+    from puarena.experiments.worker import FleetUpdate, Job
 
 
 def executor_types() -> dict[str, type[Executor]]:
     """Return every executor by its name."""
     found: dict[str, type[Executor]] = {}
     for module in import_modules(__name__):
-        found |= {kind.name: kind for kind in find_classes(module, Executor)}  # type: ignore[type-abstract]
+        kinds = find_classes(module, Executor)  # type: ignore[type-abstract]
+        found |= {kind.name: kind for kind in kinds}
     return found
 
 
@@ -59,20 +60,23 @@ def _check_options(kind: type[Executor], options: ExecutorOptions) -> None:
         known = name in ("workers", "threads", *kind.takes)
         if known or getattr(options, name) in (None, ()):
             continue
-        takers = [each.name for each in executor_types().values() if name in each.takes]
+        takers = ", ".join(each.name for each in executor_types().values() if name in each.takes)
         raise UserError(
-            f"{name} is an option of the engines {', '.join(takers)}, but here '{kind.name}' trains "
-            f"on {' or '.join(kind.devices)}; leave it out, or choose another engine or device",
+            f"{name} is an option of the engines {takers}, but '{kind.name}' trains here on "
+            f"{' or '.join(kind.devices)}; leave it out, or choose another engine or device",
             "conflict",
         )
 
 
 def train_here(
-    job: Job, fleets: Sequence[FleetSpec], options: ExecutorOptions, stop: Callable[[], bool]
-) -> list[Update]:
+    job: Job,
+    fleets: Sequence[FleetSpec],
+    options: ExecutorOptions,
+    is_stopping: Callable[[], bool],
+) -> list[FleetUpdate]:
     """Train fleets on this machine, as a part of what a cluster trains; return their endings.
 
-    It stops at a record once ``stop()`` is true.
+    It stops at a record once ``is_stopping()`` is true.
     """
     job.prepare()
     name = "streams" if job.device == "cuda" else "inline"
@@ -86,6 +90,6 @@ def train_here(
         for update in updates:
             if update is not None and update.ending:
                 endings.append(update)
-            if stop():
+            if is_stopping():
                 break
     return endings

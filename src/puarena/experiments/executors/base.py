@@ -11,9 +11,12 @@ from puarena.errors import unknown_name
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
-    from puarena.experiments.worker import Job, Update
+    from puarena.experiments.worker import FleetUpdate, Job
 
-Updates: TypeAlias = "Generator[Update | None, None, None]"
+POLL_SECONDS = 0.2  # between two looks at what is in training
+SAVE_SECONDS = 60.0  # for fleets in training to reach a record and save their checkpoints
+
+Updates: TypeAlias = "Generator[FleetUpdate | None, None, None]"
 
 
 @dataclass(frozen=True)

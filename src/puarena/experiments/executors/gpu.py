@@ -19,7 +19,7 @@ from puarena.experiments.executors.base import (
 )
 from puarena.experiments.executors.local import WorkerPool
 from puarena.experiments.plan import FleetSpec
-from puarena.experiments.worker import Job, Update
+from puarena.experiments.worker import FleetUpdate, Job
 
 STREAMS = 10  # fleets in flight, of those that do not fill a GPU alone
 OVERLAP = 2.0  # speed-up of fleets in flight over one after the other
@@ -48,13 +48,15 @@ class Streams(Executor):
 
     def _train_in_flight(
         self, fleets: Sequence[FleetSpec], job: Job, at_once: int
-    ) -> Generator[Update, None, None]:
+    ) -> Generator[FleetUpdate, None, None]:
         """Train fleets, ``at_once`` in flight; one that does not fit in memory is split."""
         in_flight = at_once
         waiting = deque(sort_longest_first(fleets))
         # Memory is kept per stream, so streams are reused.
         streams = [torch.cuda.Stream() for _ in range(at_once)]
-        flying: deque[tuple[FleetSpec, torch.cuda.Stream, Generator[Update, None, None]]] = deque()
+        flying: deque[tuple[FleetSpec, torch.cuda.Stream, Generator[FleetUpdate, None, None]]] = (
+            deque()
+        )
         try:
             while waiting or flying:
                 while waiting and len(flying) < at_once:

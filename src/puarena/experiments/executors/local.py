@@ -25,18 +25,18 @@ import torch
 from puarena.datasets import Dataset
 from puarena.errors import UserError
 from puarena.experiments.executors.base import (
+    POLL_SECONDS,
+    SAVE_SECONDS,
     Executor,
     ExecutorOptions,
     Updates,
     sort_longest_first,
 )
 from puarena.experiments.plan import FleetSpec
-from puarena.experiments.worker import Job, Update, failed
+from puarena.experiments.worker import FleetUpdate, Job, failed
 
 SMALL_PLAN_STEPS = 50_000  # run-steps below which starting processes costs more than it saves
-POLL_SECONDS = 0.2
 READY_SECONDS = 900.0  # for a worker to load the data
-SAVE_SECONDS = 60.0  # for workers to reach a record and save their checkpoints
 EXIT_SECONDS = 10.0  # for a worker to end that has closed its connection
 MAX_EARLY_DEATHS = 3  # of workers in a row that were never ready
 
@@ -220,7 +220,7 @@ class WorkerPool:
         # while an argument of a process that has died would block its start.
         worker.send((self.job, self.datasets, self.inner, self.options))
 
-    def _attend(self, worker: Worker) -> Iterator[Update]:
+    def _attend(self, worker: Worker) -> Iterator[FleetUpdate]:
         """Yield what a worker has sent, and retire it if it died or needs too long."""
         # Asked first, so that all that it sent before it died is read.
         dead = not worker.process.is_alive()
@@ -236,20 +236,20 @@ class WorkerPool:
                 raise message
             if message is None:
                 worker.ready, self.early_deaths = True, 0
-            elif isinstance(message, Update):
+            elif isinstance(message, FleetUpdate):
                 worker.fleets = _without(worker.fleets, message.fleet)
                 yield message
             else:
                 fleet_id, steps = message
                 # Half of a fleet that did not fit is not known here; its ending is enough.
                 if fleet_id in self.known:
-                    yield Update(self.known[fleet_id], steps)
+                    yield FleetUpdate(self.known[fleet_id], steps)
         if dead:
             worker.process.join(EXIT_SECONDS)
         if dead or worker.is_late(self.options.fleet_timeout):
             yield from self._retire(worker, dead)
 
-    def _retire(self, worker: Worker, died: bool) -> Iterator[Update]:
+    def _retire(self, worker: Worker, died: bool) -> Iterator[FleetUpdate]:
         """Remove a worker that died, or end one that needs too long, and decide on its fleets."""
         self.workers.remove(worker)
         self.free.append(worker.environment)

@@ -19,6 +19,8 @@ from typing import Any
 from puarena.errors import UserError
 from puarena.experiments.executors import train_here
 from puarena.experiments.executors.base import (
+    POLL_SECONDS,
+    SAVE_SECONDS,
     Executor,
     ExecutorOptions,
     Updates,
@@ -27,12 +29,10 @@ from puarena.experiments.executors.base import (
 )
 from puarena.experiments.plan import FleetSpec
 from puarena.experiments.stop import Stop
-from puarena.experiments.worker import Job, Update, failed
+from puarena.experiments.worker import FleetUpdate, Job, failed
 
 RETRIES = 3  # of a fleet whose process or node is lost
 ROOM_SECONDS = 120.0  # to wait for a node that is large enough for a task
-SAVE_SECONDS = 60.0  # for tasks to reach a record and save their checkpoints
-POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a cluster to answer
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
@@ -117,7 +117,7 @@ class RayTasks:
         finally:
             self._stop()
 
-    def _collect(self, reference: Any) -> Iterator[Update]:
+    def _collect(self, reference: Any) -> Iterator[FleetUpdate]:
         """Yield the endings of a task; a fleet that did not fit in memory is split."""
         fleet, since = self.running.pop(reference)
         errors = self.ray.exceptions
@@ -137,7 +137,7 @@ class RayTasks:
             else:
                 yield update
 
-    def _lost(self, fleet: FleetSpec, error: Exception, since: float, **facts: Any) -> Update:
+    def _lost(self, fleet: FleetSpec, error: Exception, since: float, **facts: Any) -> FleetUpdate:
         message = f"its task was lost {RETRIES + 1} times: {error}"
         return failed(fleet, "TaskLost", message, time.monotonic() - since, **facts)
 
@@ -167,7 +167,7 @@ class RayTasks:
 
 def train_in_task(
     job_reference: list[Any], job_id: str, options: ExecutorOptions, fleet: FleetSpec
-) -> list[Update]:
+) -> list[FleetUpdate]:
     """Train one fleet in a process of Ray; return its endings."""
     import ray
 

@@ -17,21 +17,21 @@ from typing import Any, ClassVar
 from puarena.errors import UserError
 from puarena.experiments.executors import train_here
 from puarena.experiments.executors.base import (
+    SAVE_SECONDS,
     Executor,
     ExecutorOptions,
     Updates,
     sort_longest_first,
 )
 from puarena.experiments.plan import FleetSpec
-from puarena.experiments.worker import Job, Update, failed
+from puarena.experiments.worker import FleetUpdate, Job, failed
 
 MAX_JOBS = 100  # of one array, unless ``workers`` says otherwise
 JOB_MINUTES = 60  # time limit of a job, unless ``slurm_time`` says otherwise
 MIN_JOB_MINUTES = 5  # SLURM sends its signal up to a minute early, and queues a job for two more
 SIGNAL_SECONDS = 90  # before the time limit, for a job to reach a record and save checkpoints
-SAVE_SECONDS = 60.0
 MAX_REQUEUES = 100_000  # times that a job may reach its time limit
-POLL_SECONDS = 2.0
+QUEUE_SECONDS = 2.0  # between two looks at the queue
 LOST_SECONDS = 30.0  # that a job is not in the queue and has no result, after which it is lost
 
 
@@ -44,12 +44,12 @@ class SlurmJob:
         self.training: threading.Thread | None = None
         self.stopping = False
 
-    def __call__(self) -> list[Update]:
+    def __call__(self) -> list[FleetUpdate]:
         """Train; return the endings of the fleets.
 
         A thread trains, because submitit handles the signal at the time limit in the main thread.
         """
-        endings: list[Update] = []
+        endings: list[FleetUpdate] = []
         errors: list[BaseException] = []
 
         def is_stopping() -> bool:
@@ -152,14 +152,14 @@ class Slurm(Executor):
                             yield update
             yield None
             if jobs:
-                time.sleep(POLL_SECONDS)
+                time.sleep(QUEUE_SECONDS)
         for fleet in fleets:
             if {run.run_id for run in fleet.runs} <= reported:
                 continue
             if job.store.has_shard(fleet.fleet_id):
-                yield Update(fleet, fleet.steps, "stored")
+                yield FleetUpdate(fleet, fleet.steps, "stored")
             elif fleet.claim in job.store.claimed():
-                yield Update(fleet, ending="taken")
+                yield FleetUpdate(fleet, ending="taken")
             else:
                 yield failed(fleet, "JobLost", error)
 
@@ -181,7 +181,7 @@ class JobQueue:
         if not self.asks:
             return False
         now = time.monotonic()
-        if now - self._looked_at > POLL_SECONDS:
+        if now - self._looked_at > QUEUE_SECONDS:
             self._looked_at, self._queued = now, self._read()
         if self._queued is None or job_id in self._queued:
             self._missing_since.pop(job_id, None)
