@@ -23,11 +23,11 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report import select
-from puarena.report.among_published import differences
 from puarena.report.compare import find_published_criterion
 from puarena.report.methods import METHOD, Method, in_order, read_methods
 from puarena.report.sources import Source
 from puarena.results import open_results
+from puarena.results.combine import EXTENT_FIELDS, JOINED_FIELDS, find_differences
 
 OWN = "authors"  # in the column ``optimizer``
 KEYS = [*PROBLEM_COLUMNS, *(name for name in METHOD if name != "optimizer"), "split"]
@@ -137,8 +137,11 @@ def table(protocol: str, authors: list[str], only: list[str]) -> str:
             "",
             f"No optimizer of their own is declared, so the protocol's is theirs: {names}.",
         ]
+    first = open_results(protocol)
+    # Another extent matters here, unlike for a merge.
+    fields = [field for field in JOINED_FIELDS if field not in EXTENT_FIELDS]
     notes = [
-        note for each in authors for note in differences(open_results(protocol), open_results(each))
+        note for each in authors for note in find_differences(first, open_results(each), fields)
     ]
     notes = [note for note in dict.fromkeys(notes) if not note.startswith("optimizer:")]
     if notes:

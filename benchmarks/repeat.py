@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from puarena.results.published import COMMUNITY, listed, read_card
+from puarena.results.published import COMMUNITY, list_summaries, read_card
 
 ROOT = Path(__file__).parents[1]
 PUARENA = [sys.executable, "-m", "puarena"]
@@ -27,7 +27,7 @@ def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, l
     """What to call for every published result: run, publish, compare; a spec that no command says is written down."""
     cards = {
         name: read_card(file)
-        for name, file in listed(results).items()
+        for name, file in list_summaries(results).items()
         if not name.startswith(f"{COMMUNITY}/")
     }
     unknown = [name for name in names if name not in cards]
@@ -36,11 +36,11 @@ def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, l
     calls = {}
     for name in names or cards:
         card, folder = cards[name], out / name
-        words = shlex.split(card["command"])[1:]
-        if "spec" in card:
+        words = shlex.split(card.command)[1:]
+        if card.spec is not None:
             out.mkdir(parents=True, exist_ok=True)
             spec = out / f"{name.replace('/', '-')}.yaml"
-            spec.write_text(yaml.safe_dump(card["spec"], sort_keys=False), encoding="utf-8")
+            spec.write_text(yaml.safe_dump(card.spec, sort_keys=False), encoding="utf-8")
             words[words.index("SPEC.yaml")] = str(spec)
         words[words.index("RESULTS")] = str(folder)
         again = [

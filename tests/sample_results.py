@@ -1,4 +1,4 @@
-"""Made-up results for the tests of the store and of the report."""
+"""Invented results for the tests of results and reports."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ PROBLEM = {
     "prior": 0.5,
     "labeling": "scar",
 }
+SPEC = {"name": "x", "problems": [{"dataset": "d"}]}  # of a folder that is not run
 USUAL = {"profile": "definition", "prior_source": "true", "prior_used": 0.5}
 USUAL |= {"precision": "float32", "optimizer": "protocol"}
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.render import Grid, arrange_algorithms
@@ -19,7 +18,8 @@ from puarena.report.statistics import (
 )
 from puarena.report.tables import ResultColumn, ResultRow, ResultTable, table
 from puarena.results import Summary
-from puarena.results.published import COMMUNITY, PREFIX, listed, read_card
+from puarena.results.published import COMMUNITY, PREFIX, list_summaries, read_card
+from puarena.results.records import Card
 
 SHOWN = (("accuracy", "pa"), ("accuracy", "pauc"), ("accuracy", "oa"), ("auc", "pa"), ("f1", "pa"))
 
@@ -29,7 +29,7 @@ class Published:
     """One set of published results: its name, and the card of what made it."""
 
     name: str
-    card: dict[str, Any]
+    card: Card
     curves: Curves
 
     @property
@@ -41,10 +41,10 @@ class Published:
     def made_by(self) -> str:
         """The command and the circumstances, as a sentence of Markdown."""
         card = self.card
-        command = card["command"].replace("RESULTS", "results")
-        version = f"puarena {card['version']}, torch {card['torch'].partition('+')[0]}"
-        machine = card.get("machine") or card["device"]
-        return f"Made by `{command}` with {version} on {machine}, {card['published']}."
+        command = card.command.replace("RESULTS", "results")
+        version = f"puarena {card.version}, torch {card.torch.partition('+')[0]}"
+        machine = card.machine or card.device
+        return f"Made by `{command}` with {version} on {machine}, {card.published}."
 
     @cached_property
     def criteria(self) -> dict[str, str]:
@@ -92,11 +92,11 @@ def published() -> tuple[Published, ...]:
     """Everything that is published under its newest name, the definitions first."""
     own = {
         name: file
-        for name, file in listed().items()
+        for name, file in list_summaries().items()
         if "/" not in name and not name.startswith(COMMUNITY)
     }
     found = [Published(name, read_card(file), opened(Summary(file))) for name, file in own.items()]
-    return tuple(sorted(found, key=lambda each: (each.card["profile"] != "definition", each.name)))
+    return tuple(sorted(found, key=lambda each: (each.card.profile != "definition", each.name)))
 
 
 def problem_words(part: ResultTable) -> str:

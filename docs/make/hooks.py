@@ -168,12 +168,8 @@ def _leaderboard() -> str:
             f"[Open the board]({BOARDS}/{found.name}.html){{ .md-button }} "
             f"[CSV]({BOARDS}/{found.name}.csv) · [summary (Parquet)]({BOARDS}/{found.name}.parquet) · "
             f"[what made it (JSON)]({BOARDS}/{found.name}.json)",
-            f"{card['runs']['done']:,} runs, {card['runs']['diverged']} of them diverged. {found.made_by}",
-            *(
-                [f"Not the suite as it stands: {'; '.join(card['departs'])}."]
-                if card.get("departs")
-                else []
-            ),
+            f"{card.runs['done']:,} runs, {card.runs['diverged']} of them diverged. {found.made_by}",
+            *([f"Not the suite as it stands: {'; '.join(card.departs)}."] if card.departs else []),
             words,
             standings_table(found.standings(), first=10),
             "Mean accuracy over problems in percent, models chosen by PA as the profile defines it; the best ten.",

@@ -147,14 +147,10 @@ def test_a_failed_fleet_does_not_stop_the_others(tmp_path, monkeypatch):
         "missing": 0,
     }
     (note,) = store.failures()
-    assert (note["exception"], note["attempt"], note["message"]) == (
-        "RuntimeError",
-        1,
-        "boom and more",
-    )
-    assert note["place"].startswith("test_bench_run.py, line")
-    assert note["machine"]
-    assert note["seconds"] >= 0
+    assert (note.exception, note.attempt, note.message) == ("RuntimeError", 1, "boom and more")
+    assert note.place.startswith("test_bench_run.py, line")
+    assert note.machine
+    assert note.seconds >= 0
     assert (
         puarena.run(SPEC, out=tmp_path, device="cpu").failed_before == lost
     )  # not again by itself

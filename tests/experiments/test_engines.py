@@ -112,8 +112,8 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
     assert "SystemExit: no" in reasons["leaves"]
     pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
     notes = open_results(tmp_path / "out").failures()
-    assert {note["exception"] for note in notes} == {"WorkerLost", "SystemExit"}
-    assert all(note["machine"] for note in notes)
+    assert {note.exception for note in notes} == {"WorkerLost", "SystemExit"}
+    assert all(note.machine for note in notes)
     assert read_status(open_results(tmp_path / "out")).count("failed") == 6
     assert "memfd:puarena" in (tmp_path / "maps").read_text(), "workers have one copy of the data"
 

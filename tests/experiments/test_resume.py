@@ -456,9 +456,8 @@ def test_states_are_rare(tmp_path):
 
 
 def test_what_reads_results_does_not_see_states(tmp_path):
-    from puarena.experiments.joint_spec import unite
     from puarena.experiments.status import read_status
-    from puarena.results.merge import merge
+    from puarena.results.combine import merge
 
     go(tmp_path / "a", 8)
     store = open_results(tmp_path / "a")
@@ -466,7 +465,7 @@ def test_what_reads_results_does_not_see_states(tmp_path):
     assert (found.count("done"), found.count("missing"), found.count("begun")) == (4, 2, 2)
     assert len(store.runs_with_state()) == 2
     go(tmp_path / "b", spec=SPEC.override(algorithms=["upu"]))
-    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both", unite)
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
     assert states(tmp_path / "both") == []
     assert len(states(tmp_path / "a")) == 1
 

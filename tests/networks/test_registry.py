@@ -15,7 +15,6 @@ from puarena.cli import listing
 from puarena.datasets import views_of
 from puarena.errors import UserError
 from puarena.experiments import duration, suites
-from puarena.experiments.joint_spec import _agreeing
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
 from puarena.networks import RunNetwork, Stacked, registry
@@ -251,20 +250,6 @@ def test_a_table_network_on_images_is_planned_and_timed(device):
     first = group(plan.runs, None, device)[0]
     _, runs = duration.shrink(duration.shape_of(plan, first), len(first.runs), device)
     assert runs <= Linear.probe[device][0]
-
-
-def test_folders_agree_where_a_network_makes_no_difference():
-    networks.register(Linear)
-    tables, images = spec(), suites.get("images").override(algorithms=["nnpu"])
-    for ours, theirs, agree in (
-        (None, "resnet34", True),
-        ("mlp", "resnet34", True),
-        ("linear", "resnet34", False),
-        (None, "linear", False),
-        ("linear", "linear", True),
-    ):
-        first = _agreeing([tables.override(network=ours), images.override(network=theirs)])[0]
-        assert (first.network == theirs) is agree, (ours, theirs)
 
 
 # in training

@@ -8,7 +8,7 @@ import pytest
 import puarena
 from puarena import catalog, datasets
 from puarena.datasets import Dataset
-from puarena.experiments import joint_spec, suites
+from puarena.experiments import suites
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import ProblemSpec, Spec
 from puarena.pu import Problem, draw_pu_data
@@ -140,12 +140,13 @@ def test_sizes_from_a_spec_to_fleets():
     assert {run.problem.labeled for run in make_plan(spec.override(rates=[0.1])).runs} == {None}
 
 
-def test_problems_of_other_sizes_are_not_joined():
-    sized = [ProblemSpec(dataset="digits", labeled=50, unlabeled=n) for n in (300, 400)]
-    assert joint_spec._joined(sized) == sized
-    assert (
-        len(joint_spec._joined([sized[0], sized[0].model_copy(update={"settings": ("ts",)})])) == 1
-    )
+def test_the_grouping_of_problems_does_not_change_the_hash():
+    def sized(settings, unlabeled=300):
+        return ProblemSpec(dataset="digits", settings=settings, labeled=50, unlabeled=unlabeled)
+
+    apart = Spec(problems=[sized(["ts"]), sized(["os"])])
+    assert apart.hash() == Spec(problems=[sized(["os", "ts"])]).hash()
+    assert apart.hash() != Spec(problems=[sized(["os", "ts"], 400)]).hash()
 
 
 def test_a_run_with_sizes_is_stored(tmp_path):

@@ -28,7 +28,7 @@ from puarena.report.compare import (
     show_comparison,
 )
 from puarena.results import Folder
-from sample_results import curves, records
+from sample_results import SPEC, curves, records
 
 LETTER = {"dataset": "letter", "case": 1}
 ENTRIES = [catalog.get(name) for name in catalog.names("puarena")]
@@ -213,7 +213,7 @@ def test_forms(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path) -> None:
-    store = Folder.create(tmp_path / "out", {"name": "x"}, "abc")
+    store = Folder.create(tmp_path / "out", SPEC, "abc")
     store.write_shard("a", curves("a", algorithm="nnpu", dataset="letter", setting="os"))
     options = [
         "--metric",
@@ -228,7 +228,7 @@ def test_command(tmp_path: Path) -> None:
     assert "published" in done.stdout
     assert "nnpu" in (tmp_path / "c.md").read_text(encoding="utf-8")
     assert len((tmp_path / "c.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3
-    other = Folder.create(tmp_path / "other", {"name": "x"}, "abc")
+    other = Folder.create(tmp_path / "other", SPEC, "abc")
     other.write_shard("a", curves("a"))
     wrong = CliRunner().invoke(app, ["compare", str(other.path)])
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)

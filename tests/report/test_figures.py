@@ -27,7 +27,7 @@ from puarena.report.figures import (
 )
 from puarena.report.figures.learning_curves import list_curve_rows
 from puarena.results import Folder
-from sample_results import curves, frame
+from sample_results import SPEC, curves, frame
 
 
 def source(
@@ -319,7 +319,7 @@ def test_all_of_them(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path) -> None:
-    store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
+    store = Folder.create(tmp_path / "out", SPEC, "abc")
     for name in ("upu", "nnpu"):
         store.write_shard(name, curves(name, algorithm=name, selectable=True))
     options = [

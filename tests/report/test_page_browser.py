@@ -18,7 +18,7 @@ import pytest
 from puarena.metrics import METRICS, Metric
 from puarena.report import write_page
 from puarena.results import Folder
-from sample_results import curves
+from sample_results import SPEC, curves
 
 HOSTILE = "<script>alert(1)</script>"
 OPTIONS = [
@@ -71,7 +71,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with every kind of thing on it."""
     folder = tmp_path_factory.mktemp("page")
     store = Folder.create(
-        folder / "out", {"name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE}, "abc"
+        folder / "out",
+        {**SPEC, "name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE},
+        "abc",
     )
     parts = []
     for p, (dataset, case, setting, rate, prior) in enumerate(PROBLEMS):

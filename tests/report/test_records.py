@@ -17,7 +17,7 @@ from puarena.report.export import export
 from puarena.report.figures import draw_figure, find_figures, read_figure_data
 from puarena.report.statistics import summarize
 from puarena.results import Folder
-from sample_results import curves, frame, records
+from sample_results import SPEC, curves, frame, records
 
 FOUR = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
 
@@ -84,7 +84,7 @@ def duck(source: pd.DataFrame) -> Any:
 def test_a_criterion_of_tomorrow_reads_the_folders_of_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
+    store = Folder.create(tmp_path / "out", SPEC, "abc")
     part = curves("a", algorithm="upu", setting="os", records=30)
     random = np.random.default_rng(1)
     numbers = {

@@ -17,7 +17,8 @@ from puarena.report.export import export
 from puarena.report.page.data import MAX_VIEWS, embed_json, list_views
 from puarena.report.statistics import summarize
 from puarena.results import Folder, Results
-from sample_results import ALL, HOSTILE, curves, records
+from puarena.results.records import Origin
+from sample_results import ALL, HOSTILE, SPEC, curves, records
 
 MADE = {"status": "ok", "device": "cpu", "version": "0", "torch": "2"}
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -52,7 +53,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Results:
-    spec = {
+    spec = SPEC | {
         "name": "demo",
         "title": f"Title {HOSTILE}",
         "description": "</pre><script>boo()</script>",
@@ -265,7 +266,7 @@ def test_nothing_could_be_selected(tmp_path: Path) -> None:
 
 
 def test_page_of_a_summary(tmp_path: Path) -> None:
-    store = Folder.create(tmp_path / "out", {"name": "n"}, "abc")
+    store = Folder.create(tmp_path / "out", SPEC, "abc")
     for name in ("upu", "nnpu"):
         store.write_shard(name, curves(name, records=30, algorithm=name))
     export(store, tmp_path / "small.parquet")
@@ -283,15 +284,15 @@ def test_page_of_a_summary(tmp_path: Path) -> None:
 
 
 def test_page_of_joined_results(store: Results, tmp_path: Path) -> None:
-    store.info["sources"] = [
-        {
-            "folder": "a<b>",
-            "kind": "results folder",
-            "runs": 2,
-            "spec_hash": "abc",
-            "versions": {"puarena": "0.1.0"},
-        }
-    ]
+    origin = Origin(
+        folder="a<b>",
+        kind="results folder",
+        runs=2,
+        spec_hash="abc",
+        versions={"puarena": "0.1.0"},
+        spec=SPEC,
+    )
+    store.info = store.info.model_copy(update={"sources": (origin,)})
     write_page(store, tmp_path / "page.html")
     words = " ".join(Page(tmp_path / "page.html").text.split())
     assert "a<b> (results folder): 2 runs, spec abc, made with puarena 0.1.0" in words
@@ -299,7 +300,7 @@ def test_page_of_joined_results(store: Results, tmp_path: Path) -> None:
 
 
 def test_page_without_results(tmp_path: Path) -> None:
-    write_page(Folder.create(tmp_path / "out", {"name": "n"}, "abc"), tmp_path / "page.html")
+    write_page(Folder.create(tmp_path / "out", SPEC, "abc"), tmp_path / "page.html")
     assert "There are no results yet" in Page(tmp_path / "page.html").text
 
 
@@ -323,7 +324,7 @@ def test_several_configurations_only_where_there_were_several(tmp_path: Path) ->
         (1, "with one hyperparameter configuration"),
         (4, "configurations (up to 4)"),
     ):
-        store = Folder.create(tmp_path / str(runs), {"name": "x"}, "0" * 16)
+        store = Folder.create(tmp_path / str(runs), SPEC, "0" * 16)
         store.write_shard("a", curves("a", runs=runs, algorithm="nnpu"))
         words, _ = words_of(store.path, tmp_path / "page.html")
         assert expected in words
@@ -332,7 +333,7 @@ def test_several_configurations_only_where_there_were_several(tmp_path: Path) ->
 
 def test_who_made_it_when_and_where(tmp_path: Path) -> None:
     about = {"machine": "AMD EPYC, 2 cores", "commit": "abcdef0123456789"}
-    store = Folder.create(tmp_path / "out", {"name": "x"}, "0" * 16, **about)
+    store = Folder.create(tmp_path / "out", SPEC, "0" * 16, **about)
     store.write_shard("a", curves("a", algorithm="nnpu", device="cpu"))
     words, _ = words_of(store.path, tmp_path / "page.html")
     assert "on AMD EPYC, 2 cores" in words

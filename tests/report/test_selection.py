@@ -17,7 +17,7 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report import aggregate, load, select
 from puarena.report.sources import GROUP
 from puarena.results import Folder
-from sample_results import PROBLEM, USUAL, curves, facts, frame
+from sample_results import PROBLEM, SPEC, USUAL, curves, facts, frame
 
 GOLDEN = Path(os.environ.get("PUARENA_GOLDEN") or Path(__file__).parents[1] / "golden")
 CHOOSING = {criterion.name: criterion.column for criterion in CRITERIA.values()}
@@ -158,7 +158,7 @@ def test_against_plain_python() -> None:
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
-    store = Folder.create(tmp_path, {}, "abc")
+    store = Folder.create(tmp_path, SPEC, "abc")
     assert len(select(store)) == 0
     assert len(aggregate(select(store))) == 0
     store.write_shard("a", curves("a"))
@@ -172,7 +172,7 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
-    store = Folder.create(tmp_path, {}, "abc")
+    store = Folder.create(tmp_path, SPEC, "abc")
     store.write_shard("b", curves("b", runs=50, records=50))
     file = tmp_path / "shards" / "b.parquet"
     whole = bytearray(file.read_bytes())

@@ -27,7 +27,7 @@ from puarena.report.statistics import (
 )
 from puarena.report.statistics.bootstrap import COLUMNS, compute_differences
 from puarena.results import Folder
-from sample_results import curves, records
+from sample_results import SPEC, curves, records
 
 # Table 6 of Demšar 2006: AUC of four decision trees on 14 data sets. In "voting" the paper ranks 2
 # and 3 what it prints as equal, so the digit that is not printed is made up here.
@@ -358,7 +358,7 @@ def test_an_unknown_name(wrong: dict[str, Any], token: str) -> None:
 
 
 def test_command(tmp_path: Any) -> None:
-    store = Folder.create(tmp_path, {"name": "x"}, "abc")
+    store = Folder.create(tmp_path, SPEC, "abc")
     parts = []
     for i in range(6):
         for name in ("upu", "nnpu", "vpu"):

@@ -25,6 +25,7 @@ from puarena.results import Folder, claims, open_results
 from puarena.results.planned import Planned
 from puarena.utils import files, processes
 from sample_results import curves
+from user_errors import raises_user_error
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
 
@@ -46,10 +47,7 @@ def test_every_flipped_bit_of_a_shard_is_noticed(store: Folder) -> None:
     content, chance = file.read_bytes(), random.Random(0)
     for bit in chance.sample(range(8 * len(content)), 400):
         file.write_bytes(flipped(content, bit))
-        with pytest.raises(
-            UserError,
-            match=r"a\.parquet' .*remove it, and 'puarena run' recomputes only what it held",
-        ):
+        with raises_user_error("damaged-file", "a.parquet"):
             Folder(store.path).outcomes()
     file.write_bytes(content)
     assert len(Folder(store.path).done_runs()) == 5
@@ -132,7 +130,7 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(os, "link", no_links)
     store = Folder.create(tmp_path / "out", SPEC, "abc")
-    with pytest.raises(UserError, match="another spec"):
+    with raises_user_error("conflict", "def"):
         Folder.create(tmp_path / "out", SPEC, "def")
     mine = store.claim("f")
     assert mine is not None
@@ -154,7 +152,7 @@ def test_an_unwritable_folder_is_noticed_at_once(
         return write(self, content)
 
     monkeypatch.setattr(files.Path, "write_bytes", read_only)
-    with pytest.raises(UserError, match="read-only file system"):
+    with raises_user_error("cannot-write", "read-only"):
         Folder.create(store.path, SPEC, "abc")
 
 
@@ -224,7 +222,7 @@ def test_planned_runs_are_kept(store: Folder) -> None:
     assert Folder(store.path).planned() == kept
     file = store.path / "planned.parquet"
     file.write_bytes(flipped(file.read_bytes(), 1000))
-    with pytest.raises(UserError, match=r"planned\.parquet' is damaged; remove it"):
+    with raises_user_error("damaged-file", "planned.parquet"):
         store.planned()
 
 

@@ -49,7 +49,7 @@ def publish(
     ] = False,
 ) -> None:
     """Write a summary, a CSV with the paper's columns and a card, to be published."""
-    from puarena.leaderboard.publish import LIMIT
+    from puarena.leaderboard.publish import MAX_PUBLISHED_BYTES
     from puarena.leaderboard.publish import publish as write
 
     done = write(folder, out, name, commit, machine, wall, partial, replace)
@@ -60,9 +60,9 @@ def publish(
         lines.append(f"card, tables and leaderboard list what differs from the suite: {departures}")
     answer = {"files": done.files, "counts": done.status.counts, "departs": done.departs}
     emit(ctx, answer, "\n".join(lines))
-    if done.shelf_size > LIMIT:
-        size = done.shelf_size / 1e6
-        log.warning(f"warning: {out} has {size:.1f} MB; the package takes {LIMIT / 1e6:g} MB")
+    if done.shelf_bytes > MAX_PUBLISHED_BYTES:
+        sizes = [number / 1e6 for number in (done.shelf_bytes, MAX_PUBLISHED_BYTES)]
+        log.warning(f"warning: {out} has {sizes[0]:.1f} MB; the package takes {sizes[1]:g} MB")
 
 
 @app.command()
@@ -82,7 +82,7 @@ def submit(
     from puarena.leaderboard.submit import submit as pack
 
     packed = pack(folder, name, code, out, say=lambda text: log.info(f"ok: {text}"))
-    emit(ctx, packed, packed.what_to_do)
+    emit(ctx, packed, packed.instructions)
 
 
 @app.command()

@@ -310,6 +310,13 @@ Folder = Annotated[
         metavar="DIR", help="a results folder, a summary written by 'export', or published:NAME"
     ),
 ]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR...",
+        help="results folders, summaries written by 'export', or published:NAME; several are read as one",
+    ),
+]
 With = Annotated[
     list[str] | None,
     typer.Option(

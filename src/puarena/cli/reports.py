@@ -16,13 +16,15 @@ from puarena.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from puarena.report.sources import Curves
+
 app = App()
 
 
 @app.command()
 def report(
     ctx: typer.Context,
-    folder: opt.Folder,
+    folders: opt.Folders,
     markdown: opt.Markdown = None,
     latex: Annotated[
         Path | None, typer.Option(metavar="F", parser=opt.parse_file, help="write LaTeX tables")
@@ -49,9 +51,9 @@ def report(
     from puarena import report as reports
     from puarena.report.tables import keep
 
-    opt.check_outputs((markdown, latex, csv, html), [folder])
+    opt.check_outputs((markdown, latex, csv, html), folders)
     opt.load_plugins(plugin)
-    curves = _open_together(folder, others)
+    curves = _open(folders, others)
     choice: dict[str, Any] = {
         "metrics": metric,
         "criteria": criterion,
@@ -80,7 +82,7 @@ def report(
 @app.command()
 def stats(
     ctx: typer.Context,
-    folder: opt.Folder,
+    folders: opt.Folders,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
     over: Annotated[
@@ -104,7 +106,7 @@ def stats(
     from puarena.report.render import show_statistics
     from puarena.report.statistics import summarize
 
-    curves = _open_together(folder, others)
+    curves = _open(folders, others)
     results = summarize(curves, metric, criterion, over, algorithms, reference, rope=rope)
     missing = describe_missing_runs(curves)
     _log_missing(ctx, missing)
@@ -128,10 +130,9 @@ def compare(
     """Compare the results with published numbers, and the ranking of the algorithms."""
     from puarena.report import compare as comparing
     from puarena.report import describe_missing_runs
-    from puarena.report.sources import opened
 
     opt.check_outputs((markdown, csv), [folder, published])
-    curves = opened(folder)
+    curves = _open([folder])
     comparisons = comparing.compare(curves, published, metric, criterion)
     agreement = comparing.count_agreement(comparisons)
     missing = describe_missing_runs(curves)
@@ -200,10 +201,9 @@ def merge(
     ] = 1e-6,
 ) -> None:
     """Join the results folders of several people or machines."""
-    from puarena.experiments.joint_spec import unite
-    from puarena.results.merge import merge as join
+    from puarena.results.combine import merge as join
 
-    done = join(folders, out, unite, overlap, tolerance)
+    done = join(folders, out, overlap, tolerance)
     counts = zip(folders, done.counts, strict=True)
     parts = ", ".join(f"{count:,} from {folder}" for folder, count in counts)
     text = f"{out}: {done.runs:,} runs ({parts}; {done.shared:,} were in several"
@@ -237,15 +237,16 @@ def export(
     emit(ctx, {"out": out, **counts, "bytes": size}, text)
 
 
-def _open_together(folder: Path, others: list[str] | None) -> Any:
-    """Open the results, also with those of others; differences are logged."""
+def _open(folders: list[Path], others: list[str] | None = None) -> Curves:
+    """Open results, also with those of others; differences are logged."""
     from puarena.report.sources import opened
+    from puarena.results import open_results
+    from puarena.results.combine import BY_METHOD
 
+    results = open_results(folders)
     if not others:
-        return opened(folder)
-    from puarena.report.among_published import beside
-
-    curves = beside(folder, others)
+        return opened(results)
+    curves = opened(open_results([results, *others], BY_METHOD))
     for note in curves.notes:
         log.info(f"note: {note}")
     return curves

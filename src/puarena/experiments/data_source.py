@@ -14,7 +14,7 @@ import torch
 
 from puarena import datasets
 from puarena.experiments.plan import Plan, RunSpec
-from puarena.experiments.spec import ESTIMATE_PREFIX, TRUE_PRIOR
+from puarena.experiments.spec import ESTIMATE_PREFIX, TRUE_PRIOR, is_path
 from puarena.pu import check_unseen, draw_pu_data
 
 if TYPE_CHECKING:
@@ -84,10 +84,15 @@ class DataSource:
             self.draw(run.problem, run.split, run.salt)
 
     def revisions(self) -> dict[str, str]:
-        """Return digests of the built-in datasets whose files have no pinned checksum."""
-        sources = self.plan.sources.items()
-        unpinned = [name for name, source in sources if not datasets.is_pinned(source)]
-        return {name: self.datasets[name].revision for name in unpinned}
+        """Return digests of datasets whose names do not determine their content; see ``Spec.hash``."""
+        revisions = {}
+        for name, source in self.plan.sources.items():
+            revision = self.datasets[name].revision
+            if is_path(source):
+                revisions[source] = f"{name}:{revision}"
+            elif not datasets.is_pinned(source):
+                revisions[name] = revision
+        return revisions
 
     def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
         """Estimate the priors of these runs in this process, for all processes that train them."""

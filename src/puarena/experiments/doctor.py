@@ -9,9 +9,10 @@ from pathlib import Path
 from puarena.errors import UserError
 from puarena.experiments.checkpoints import parse_marks
 from puarena.results import Folder
+from puarena.results.parquet import scan
 from puarena.results.planned import FILE as PLANNED
-from puarena.results.sql import scan
-from puarena.utils.files import describe_error, parse_json
+from puarena.results.records import FailureNote, read_record
+from puarena.utils.files import describe_error
 
 CHECKED_FOLDERS = ("shards", "progress", "failures")
 
@@ -81,10 +82,8 @@ def _find_damage(store: Folder, checkup: Checkup) -> Iterator[tuple[Path, str]]:
             yield file, what
     for file in sorted((store.path / "failures").glob("[!.]*")):
         try:
-            note = parse_json(file.read_text(encoding="utf-8"))
-            if not {"fleet", "runs", "reason"} <= set(note):
-                raise ValueError
-        except (OSError, ValueError, TypeError):
+            read_record(FailureNote, file, "a note of a failed fleet", "remove it")
+        except UserError:
             yield file, "is not a note of a failed fleet"
 
 
@@ -92,11 +91,12 @@ def _check_shards(
     store: Folder, checkup: Checkup, planned: set[str] | None
 ) -> Iterator[tuple[Path, str]]:
     owners: dict[str, Path] = {}
-    for file in sorted((store.path / "shards").glob("[!.]*")):
-        try:
-            runs = _read_runs(store, file)
-        except UserError as error:
-            yield file, str(error).removeprefix(f"'{file}' ").split(";")[0]
+    for file, fault in store.inspect_shards().items():
+        runs: set[str] = set()
+        if not fault:
+            runs, fault = _read_runs(file)
+        if fault:
+            yield file, fault
             continue
         doubled = [run for run in runs if owners.setdefault(run, file) != file]
         checkup.shards += 1
@@ -108,21 +108,19 @@ def _check_shards(
             yield file, f"has {len(doubled)} runs that {owners[doubled[0]].name} has, too"
 
 
-def _read_runs(store: Folder, file: Path) -> set[str]:
-    """Return the runs of a shard after checking it and reading its values."""
+def _read_runs(file: Path) -> tuple[set[str], str]:
+    """Return the runs of an intact shard, and what is wrong with its records."""
     import duckdb
 
     query = f"SELECT run, step, count(*) FROM {scan([file])} GROUP BY run, step"
-    with duckdb.connect() as con:
-        try:
-            store.check_shard(con, file)
+    try:
+        with duckdb.connect() as con:
             rows = con.execute(query).fetchall()
-        except (duckdb.Error, OSError) as error:
-            message = f"'{file}' cannot be read ({describe_error(error)})"
-            raise UserError(message, "damaged-file") from error
-    if any(count > 1 for _, _, count in rows):
-        raise UserError(f"'{file}' has two records of one run and step", "damaged-file")
-    return {run for run, _, _ in rows}
+    except (duckdb.Error, OSError) as error:
+        return set(), f"cannot be read ({describe_error(error)})"
+    repeated = any(count > 1 for _, _, count in rows)
+    fault = "has two records of one run and step" if repeated else ""
+    return {run for run, _, _ in rows}, fault
 
 
 def _check_checkpoint(marks: Mapping[str, str], planned: set[str] | None) -> str:

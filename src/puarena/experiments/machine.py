@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import puarena
 from puarena.errors import UserError
+from puarena.experiments.spec import PROBLEM_LISTS, Spec, is_path
 
 DEVICES = ("auto", "cpu", "cuda")
 GIT_SECONDS = 5
+PROGRAMS = ("puarena", "puarena.exe", "__main__.py")
+# Options of the command line that change the spec; the others concern the machine.
+SPEC_OPTIONS = {*Spec.model_fields, *PROBLEM_LISTS, "datasets", "prior", "plugin"}
 
 
 def choose_device(device: str = "auto", elsewhere: bool = False) -> str:
@@ -37,9 +44,42 @@ def choose_device(device: str = "auto", elsewhere: bool = False) -> str:
 
 
 def describe_environment(device: str) -> dict[str, str]:
-    """Return the ``machine`` and the ``commit`` of the package, without those that are unknown."""
-    facts = {"machine": describe_machine(device), "commit": read_commit()}
+    """Return the ``machine``, the package's ``commit`` and the ``command``, without unknown ones."""
+    facts = {
+        "machine": describe_machine(device),
+        "commit": read_commit(),
+        "command": describe_command(sys.argv),
+    }
     return {name: text for name, text in facts.items() if text}
+
+
+def describe_command(arguments: Sequence[str]) -> str:
+    """Return a ``puarena run`` command with the options that decide its numbers.
+
+    It is empty if the program was not started by this command, or with a spec file, whose name alone
+    would not say what was run.
+    """
+    program, *others = arguments
+    if Path(program).name not in PROGRAMS or "run" not in others:
+        return ""
+    source = ""
+    words: list[str] = []
+    left = others[others.index("run") + 1 :]
+    while left:
+        word = left.pop(0)
+        if not word.startswith("--"):
+            source = source or word
+            continue
+        option, _, value = word[2:].partition("=")
+        if "=" not in word and left:
+            value = left.pop(0)
+        if option == "plugin":
+            value = Path(value).name
+        if option.replace("-", "_") in SPEC_OPTIONS:
+            words += [f"--{option}", value]
+    if not source or is_path(source):
+        return ""
+    return shlex.join(["puarena", "run", source, *words])
 
 
 def describe_machine(device: str) -> str:

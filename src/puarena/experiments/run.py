@@ -268,8 +268,8 @@ def _train(
 def _note_failure(store: Folder, fleet: FleetSpec, failure: Failure) -> Failure:
     """Write down why a fleet failed; return the failure with the number of this attempt."""
     for note in store.failures():
-        if note["fleet"] == fleet.fleet_id:
-            failure = replace(failure, attempt=int(note.get("attempt", 1)) + 1)
+        if note.fleet == fleet.fleet_id:
+            failure = replace(failure, attempt=note.attempt + 1)
     facts = asdict(failure)
     for name in ("fleet", "runs", "out_of_memory"):
         del facts[name]
@@ -320,7 +320,7 @@ def _remove_outdated(store: Folder, plan: Plan, checkpoints: CheckpointFolder) -
         return
     done = store.done_runs()
     for note in notes:
-        if set(note["runs"]) <= done:
-            store.clear_failure(note["fleet"])
+        if set(note.runs) <= done:
+            store.clear_failure(note.fleet)
     missing = [run for run in plan.runs if run.run_id not in done]
     find_interrupted(store, missing, checkpoints, report=lambda text: None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -371,30 +372,37 @@ class Spec(BaseModel):
     def hash(self, revisions: Mapping[str, str] | None = None) -> str:
         """Return sixteen hexadecimal digits of everything that decides the runs and their numbers.
 
-        ``revisions`` are digests of datasets whose names do not determine their content.
+        ``revisions`` are digests of datasets whose names do not determine their content. With those
+        of users' tables (by path, as ``NAME:DIGEST``) no table is read for this.
         """
         from puarena import plugins as plugin_files
 
-        content = self.to_dict() | {"revisions": dict(revisions or {})}
+        known = dict(revisions or {})
+        content = self.to_dict()
+        content["revisions"] = {name: known[name] for name in known if not is_path(name)}
         for name in DESCRIPTIVE_FIELDS:
             del content[name]
         content["algorithms"] = sorted(set(self.algorithms))
         content["plugins"] = sorted(plugin_files.digest_of(plugin) for plugin in self.plugins)
-        content["problems"] = sorted({_identify(problem) for problem in self.problems})
+        entries = [_identify(problem, known) for problem in self.problems]
+        content["problems"] = sorted({problem for entry in entries for problem in entry})
         return digest(content)
 
 
-def _identify(problem: ProblemSpec) -> str:
-    """Return a problem as canonical JSON; the order of its values does not count."""
+def _identify(problem: ProblemSpec, revisions: Mapping[str, str]) -> list[str]:
+    """Return the single problems of an entry as canonical JSON, so that their grouping does not count."""
     from puarena import datasets
 
     content = problem.model_dump(mode="json")
-    for field in content.keys() & set(PROBLEM_LISTS):
-        content[field] = sorted(set(content[field]), key=lambda value: (value is None, value))
     if problem.has_path():
-        own = datasets.load(problem.dataset)
-        content["dataset"] = f"{own.name}:{own.revision}"
-    return canonical(content)
+        if problem.dataset in revisions:
+            content["dataset"] = revisions[problem.dataset]
+        else:
+            own = datasets.load(problem.dataset)
+            content["dataset"] = f"{own.name}:{own.revision}"
+    fields = sorted(content.keys() & set(PROBLEM_LISTS))
+    combinations = product(*(content[field] for field in fields))
+    return [canonical(content | dict(zip(fields, each, strict=True))) for each in combinations]
 
 
 def is_path(dataset: str) -> bool:

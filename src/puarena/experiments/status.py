@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from puarena.experiments.joint_spec import planned
 from puarena.pu import Problem
 from puarena.results import Folder
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from puarena.results import Results
+    from puarena.results.records import FailureNote
 
 MAX_REASONS = 5  # shown of one algorithm
 
@@ -90,10 +90,10 @@ class FolderStatus:
 
 def read_status(store: Results, runs: Mapping[str, dict[str, Any]] | None = None) -> FolderStatus:
     """Return the status of results; ``runs`` are the planned ones if they are known already."""
-    runs = planned(store) if runs is None else runs
+    runs = store.known_runs() if runs is None else runs
     outcomes = store.outcomes()
     diverged, failed = store.diverged(outcomes), store.failed(outcomes)
-    places = {run: _place(note) for note in store.failures() for run in note["runs"]}
+    places = {run: _place(note) for note in store.failures() for run in note.runs}
     claimed = store.claimed() if isinstance(store, Folder) else set()
     begun = store.runs_with_state()
     problems: dict[Problem, dict[str, AlgorithmStatus]] = {}
@@ -115,12 +115,12 @@ def read_status(store: Results, runs: Mapping[str, dict[str, Any]] | None = None
     return FolderStatus({problem: list(each.values()) for problem, each in problems.items()})
 
 
-def _place(note: dict[str, Any]) -> str:
+def _place(note: FailureNote) -> str:
     """Describe where a fleet failed, after how long, and at which attempt."""
-    if "machine" not in note:
+    if not note.machine:
         return ""
-    again = f", attempt {note['attempt']}" if note.get("attempt", 1) > 1 else ""
-    return f" [on {note['machine']} after {note.get('seconds', 0):.0f} s{again}]"
+    again = f", attempt {note.attempt}" if note.attempt > 1 else ""
+    return f" [on {note.machine} after {note.seconds:.0f} s{again}]"
 
 
 def show(store: Results, console: Console | None = None) -> FolderStatus:
@@ -137,7 +137,7 @@ def watch(store: Results, seconds: float = 2.0, console: Console | None = None) 
     from rich.console import Console
     from rich.live import Live
 
-    runs = planned(store)
+    runs = store.known_runs()
     status = read_status(store, runs)
     first = make_tree(status, short=True)
     with Live(first, console=console or Console(), auto_refresh=False) as live:

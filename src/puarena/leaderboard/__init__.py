@@ -1,1 +1,1 @@
-"""Results for others and of others: publishing them, checking and packing a submission, the site, rerunning a row."""
+"""Publishing results, submissions, the site, and computing a published row again."""

@@ -1,45 +1,55 @@
-"""Results to be published: a summary, the same numbers as a plain CSV, and a card that says what made them."""
+"""Publishing results: a summary, its numbers as a CSV file, and a card that says what made them."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from puarena import datasets
 from puarena.errors import UserError
-from puarena.experiments.spec import PROTOCOL_OPTIMIZER, Spec
+from puarena.experiments import suites
+from puarena.experiments.spec import PROBLEM_LISTS, PROFILES, PROTOCOL_OPTIMIZER, Spec, is_path
 from puarena.experiments.status import FolderStatus, read_status
-from puarena.leaderboard.protocol import command_of, departures
 from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Results, ask, open_results
-from puarena.results import published as shelf
-from puarena.utils.files import cannot_write, write_file
+from puarena.results.folder import have_same_numbers
+from puarena.results.published import read_card
+from puarena.results.records import Card
+from puarena.utils.files import cannot_read, cannot_write, write_file
 
-LIMIT = 5_000_000  # bytes of all published results together: they travel with the package
+MAX_PUBLISHED_BYTES = 5_000_000  # of all published results, which are part of the package
+# Methods may be anyone's; problems and fixed hyperparameters are compared separately.
+FREE_FIELDS = ("algorithms", "plugins", "problems", "hyper")
+# Copies of a table with natural class frequencies differ by a few rows, and so in their prior.
+PRIOR_TOLERANCE = 0.02
+MAX_LISTED_PROBLEMS = 4
+SPEC_COMMAND = (
+    "puarena run SPEC.yaml"  # of results that no command line makes; the card has the spec
+)
 
 
 @dataclass(frozen=True)
-class Published:
-    """What was written, and where it stands."""
+class Publication:
+    """The files that were written, how complete they are, and how they depart from the suite."""
 
     files: tuple[Path, ...]
     status: FolderStatus
-
-    departs: tuple[str, ...]  # from the suite of its name
+    departs: tuple[str, ...]
 
     @property
-    def shelf_size(self) -> int:
-        """Bytes of everything that is published in the folder."""
-        return sum(
-            file.stat().st_size for file in self.files[0].parent.rglob("*") if file.is_file()
-        )
+    def shelf_bytes(self) -> int:
+        """The size of everything that is published in the folder."""
+        files = [file for file in self.files[0].parent.rglob("*") if file.is_file()]
+        return sum(file.stat().st_size for file in files)
 
 
 def publish(
@@ -51,148 +61,244 @@ def publish(
     wall_seconds: float | None = None,
     partial: bool = False,
     replace: bool = False,
-) -> Published:
+) -> Publication:
     """Write ``NAME.parquet``, ``NAME.csv`` and ``NAME.json`` into a folder.
 
-    ``partial`` publishes what is there of incomplete results, and the card names what is not. Numbers that are out are
-    not changed under the same version of puarena unless told to ``replace`` them; those of an older version move to a
-    folder named after it.
+    ``partial`` accepts incomplete results; the card lists what is missing. Published numbers are
+    not changed under the same version of puarena unless ``replace`` is set; those of an older
+    version move to a folder named after it.
     """
-    store = source if isinstance(source, Results) else open_results(source)
-    spec = Spec.load(store.spec)
-    name = (
-        name
-        or f"{spec.name}-{spec.profile}{'' if spec.optimizer == PROTOCOL_OPTIMIZER else f'-{spec.optimizer}'}"
-    )
+    store = open_results(source)
+    spec = store.spec
+    name = name or _default_name(spec)
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", name):
         raise UserError(
-            f"'{name}' is not a valid name: use small letters, digits, dots and dashes only"
+            f"'{name}' is not a valid name: use small letters, digits, dots and dashes only",
+            "invalid-value",
         )
     where = read_status(store)
     if where.counts["missing"] + where.counts["failed"] and not partial:
         raise UserError(
-            f"'{store.path}' is incomplete ({where.line}); finish it with 'puarena run', or publish what is there with "
-            "--partial"
+            f"'{store.path}' is incomplete ({where.line}); finish it with 'puarena run', or "
+            "publish what is there with --partial",
+            "missing-data",
         )
-    folder = Path(out)
-    summary, numbers, card = (folder / f"{name}.{end}" for end in ("parquet", "csv", "json"))
-    facts = card_of(store) | {
-        "name": name,
-        "commit": commit,
-        "machine": machine,
-        "wall_seconds": wall_seconds,
-    }
-    departs = departures(spec)
-    facts |= {
-        "published": date.today().isoformat(),
-        "runs": where.counts,
-        "missing": missing_of(where),
-    }
-    facts |= {"departs": departs, **_extent(spec)} | (
-        {} if command_of(spec) else {"spec": portable(store.spec)}
+    departs = describe_departures(spec)
+    card = make_card(
+        store,
+        name=name,
+        commit=commit,
+        machine=machine,
+        wall_seconds=wall_seconds,
+        published=date.today().isoformat(),
+        runs=where.counts,
+        missing=_list_missing(where),
+        departs=tuple(departs),
     )
+    folder = Path(out)
+    summary, numbers, card_file = (folder / f"{name}.{end}" for end in ("parquet", "csv", "json"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _make_room(summary, numbers, card, facts, replace)
+        _move_older((summary, numbers, card_file), card, replace)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    export(
-        store, summary, [f"Not the suite as it stands: {'; '.join(departs)}."] if departs else []
-    )
+    notes = [f"Not the suite as it stands: {'; '.join(departs)}."] if departs else []
+    export(store, summary, notes)
     to_published_csv(summary, numbers)
-    write_card(card, facts, (summary, numbers))
-    return Published((summary, numbers, card), where, tuple(departs))
+    write_card(card_file, card, (summary, numbers))
+    return Publication((summary, numbers, card_file), where, tuple(departs))
 
 
-def _extent(spec: Spec) -> dict[str, Any]:
-    """How much was run, and with which optimizer."""
-    return {key: getattr(spec, key) for key in ("splits", "configs", "steps", "optimizer")}
+def _default_name(spec: Spec) -> str:
+    optimizer = "" if spec.optimizer == PROTOCOL_OPTIMIZER else f"-{spec.optimizer}"
+    return f"{spec.name}-{spec.profile}{optimizer}"
 
 
-def _make_room(
-    summary: Path, numbers: Path, card: Path, facts: dict[str, Any], replace: bool
-) -> None:
-    """What was published before under this name is kept apart, or stays."""
+def _move_older(files: Sequence[Path], card: Card, replace: bool) -> None:
+    """Move the files of an older version to a folder; refuse to change those of this version."""
+    summary = files[0]
     if not summary.exists() or replace:
         return
-    before = shelf.read_card(summary)
-    old, new = (".".join(str(each["version"]).split(".")[:2]) for each in (before, facts))
-    if old == new:
+    before = read_card(summary)
+    if have_same_numbers(before.version, card.version):
         raise UserError(
-            f"'{summary}' is published already, with puarena {before['version']}: numbers of one version are frozen; "
-            "use another --name, or --replace if they are wrong"
+            f"'{summary}' is published already, with puarena {before.version}: numbers of one "
+            "version are frozen; use another --name, or --replace if they are wrong",
+            "conflict",
         )
-    kept = summary.parent / old
-    kept.mkdir(exist_ok=True)
-    for file in (summary, numbers, card):
+    older = summary.parent / minor_version(before)
+    older.mkdir(exist_ok=True)
+    for file in files:
         if file.exists():
-            os.replace(file, kept / file.name)
+            os.replace(file, older / file.name)
 
 
-def card_of(store: Results) -> dict[str, Any]:
-    """What made these results, as far as they say it themselves."""
-    with store.reading():
-        makers = ask(
-            store.relation(), "SELECT DISTINCT version, torch, device FROM curves ORDER BY ALL"
-        ).fetchall()
-        spent = "SELECT sum(s) FROM (SELECT max(seconds) AS s FROM curves GROUP BY run)"
-        ((seconds,),) = ask(store.relation(), spent).fetchall()
-    if not makers:
-        raise UserError(f"'{store.path}' has no results yet, so there is nothing to publish")
-    return {
-        "suite": store.spec.get("name", ""),
-        "profile": store.spec.get("profile", ""),
-        "spec_hash": store.spec_hash,
-        "command": _command(store),
-        "version": _joined(row[0] for row in makers),
-        "torch": _joined(row[1] for row in makers),
-        "device": _joined(row[2] for row in makers),
-        "versions": store.info["versions"],
-        "training_seconds": round(float(seconds or 0.0), 1),  # of all fleets, one after the other
-    }
-
-
-def missing_of(where: FolderStatus) -> list[str]:
-    """What is not there, by problem and algorithm, in words."""
-    return [
-        f"{branch.algorithm} on {problem.label(prior=True)}: "
-        f"{branch.planned - branch.done} of {branch.planned} runs"
+def _list_missing(where: FolderStatus) -> tuple[str, ...]:
+    """Return what is missing, by problem and algorithm, in words."""
+    return tuple(
+        f"{branch.algorithm} on {problem.dataset} case {problem.case} ({problem.setting}, rate "
+        f"{problem.rate:g}, prior {problem.prior:g}): {branch.planned - branch.done} of "
+        f"{branch.planned} runs"
         for problem, branches in where.problems.items()
         for branch in branches
         if not branch.complete
-    ]
-
-
-def write_card(card: Path, facts: dict[str, Any], files: Iterable[Path]) -> None:
-    """Write a card with the digests of the files it is about, so that a later change is noticed."""
-    write_file(
-        card,
-        json.dumps(facts | {"files": {file.name: sha256(file) for file in files}}, indent=2) + "\n",
     )
 
 
-def sha256(file: Path) -> str:
-    """The digest of a file."""
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        raise UserError(f"the file '{file}' cannot be read") from None
+# -- cards -------------------------------------------------------------------------------
 
 
-def check_files(card: dict[str, Any], folder: Path) -> None:
-    """Refuse files that are not those the card was written about."""
-    for name, digest in dict(card.get("files", {})).items():
-        if Path(name).name != name or sha256(folder / name) != digest:
+def make_card(store: Results, **facts: Any) -> Card:
+    """Return a card with what results say of themselves, and other ``facts``."""
+    with store.reading():
+        relation = store.relation()
+        query = "SELECT DISTINCT version, torch, device FROM curves ORDER BY ALL"
+        makers = ask(relation, query).fetchall()
+        spent = "SELECT sum(s) FROM (SELECT max(seconds) AS s FROM curves GROUP BY run)"
+        ((seconds,),) = ask(relation, spent).fetchall()
+    if not makers:
+        raise UserError(
+            f"'{store.path}' has no results yet, so there is nothing to publish", "no-results"
+        )
+    versions, torch, devices = (_join(row[i] for row in makers) for i in range(3))
+    spec = store.spec
+    command = store.info.command or SPEC_COMMAND
+    content = {
+        "suite": spec.name,
+        "profile": spec.profile,
+        "spec_hash": store.spec_hash,
+        "command": f"{command} --out RESULTS",
+        "version": versions,
+        "torch": torch,
+        "device": devices,
+        "versions": store.info.versions,
+        "training_seconds": round(float(seconds or 0.0), 1),
+        "splits": spec.splits,
+        "configs": spec.configs,
+        "steps": spec.steps,
+        "optimizer": spec.optimizer,
+        "files": {},
+    }
+    if not store.info.command:
+        content["spec"] = portable(store.info.spec)
+    return Card(**content | facts)
+
+
+def write_card(target: Path, card: Card, files: Iterable[Path]) -> None:
+    """Write a card with the checksums of its files, so that a later change is noticed."""
+    checksums = {file.name: compute_checksum(file) for file in files}
+    write_file(target, card.model_copy(update={"files": checksums}).to_json() + "\n")
+
+
+def check_files(card: Card, folder: Path) -> None:
+    """Raise an error if a file is not the one that the card was written about."""
+    for name, checksum in card.files.items():
+        if Path(name).name != name or compute_checksum(folder / name) != checksum:
             raise UserError(
-                f"'{folder / name}' was edited after its card was written; make it again"
+                f"'{folder / name}' was edited after its card was written; make it again",
+                "damaged-file",
             )
 
 
-def _command(store: Results) -> str:
-    spec = Spec.load(store.spec)
-    command = None if spec.plugins else command_of(spec)
-    return f"{command or 'puarena run SPEC.yaml'} --out RESULTS"
+def compute_checksum(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise cannot_read(file, error) from None
 
 
-def _joined(words: Iterable[Any]) -> str:
-    return ", ".join(dict.fromkeys(map(str, words)))
+def minor_version(card: Card) -> str:
+    """Return the version that decides the numbers, such as ``0.2``."""
+    return ".".join(card.version.split(".")[:2])
+
+
+def _join(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(map(str, values)))
+
+
+# -- suites ------------------------------------------------------------------------------
+
+
+def find_suite(spec: Spec) -> tuple[str, Spec]:
+    """Return the suite whose protocol a spec follows; raises an error if there is none.
+
+    Methods and plugins may be anyone's; problems, protocol, splits and configurations are the
+    suite's.
+    """
+    differences = {
+        (name, profile): describe_differences(spec, suites.get(name).override(profile=profile))
+        for name, profile in product(suites.names(), PROFILES)
+    }
+    for (name, profile), differing in differences.items():
+        if not differing:
+            return name, suites.get(name).override(profile=profile)
+    # The error names the suite of the same name, otherwise the nearest one.
+    name, profile = min(
+        differences,
+        key=lambda key: (key[0] != spec.name, key[1] != spec.profile, len(differences[key])),
+    )
+    plugins = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in spec.plugins)
+    option = "" if profile == "definition" else f" --profile {profile}"
+    raise UserError(
+        f"the spec '{spec.name}' is not the suite '{name}' "
+        f"({'; '.join(differences[name, profile][:3])}); make the results with 'puarena run "
+        f"{name}{option} --algorithms {','.join(spec.algorithms)}{plugins} --out NEW'",
+        "invalid-spec",
+    )
+
+
+def describe_departures(spec: Spec) -> list[str]:
+    """Return how a spec departs from the suite of its name, in words; nothing if it does not."""
+    if spec.name not in suites.names():
+        return [f"'{spec.name}' is no suite that comes with the package"]
+    suite = suites.get(spec.name).override(profile=spec.profile)
+    words = describe_differences(spec, suite)
+    if spec.configs == 1 < suite.configs:
+        words.append("with one configuration, the default, nothing is searched")
+    return words
+
+
+def describe_differences(spec: Spec, suite: Spec) -> list[str]:
+    """Return in what a spec differs from a suite, in words."""
+    words = [
+        f"{field} is {own}, and {suites_own} in the suite"
+        for field, (own, suites_own) in spec.differences(suite, FREE_FIELDS).items()
+    ]
+    if spec.hyper != suite.hyper:
+        others = "it fixes other hyperparameters than the suite"
+        words.append(others if spec.hyper else "it fixes no hyperparameters")
+    own_problems, suite_problems = _expand_problems(spec), _expand_problems(suite)
+    missing, foreign = suite_problems - own_problems, own_problems - suite_problems
+    if missing:
+        words.append(f"it lacks {_list_problems(missing)}")
+    if foreign:
+        words.append(f"the suite has no {_list_problems(foreign)}")
+    return words
+
+
+def _expand_problems(spec: Spec) -> set[tuple[Any, ...]]:
+    """Return every problem as dataset, case, setting, rate, prior and labeling."""
+    problems = set()
+    for part in spec.problems:
+        own, tolerance = 0.0, 0.0
+        # A user's table is not read for this.
+        if not is_path(part.dataset):
+            info = datasets.info(part.dataset)
+            own, tolerance = info.default_prior, 0.0 if info.balanced else PRIOR_TOLERANCE
+        for values in product(*(getattr(part, name) for name in PROBLEM_LISTS)):
+            case, setting, rate, prior, mechanism = values
+            if prior is None or abs(prior - own) <= tolerance:
+                prior = own
+            problems.add((part.dataset, case, setting, rate, prior, mechanism))
+    return problems
+
+
+def _list_problems(problems: Iterable[tuple[Any, ...]]) -> str:
+    words = [
+        f"{dataset} case {case} ({setting}, {rate:.0%}, prior {prior:.3g})"
+        for dataset, case, setting, rate, prior, _ in sorted(problems)
+    ]
+    more = len(words) - MAX_LISTED_PROBLEMS
+    others = f" and {more} more" if more > 0 else ""
+    return ", ".join(words[:MAX_LISTED_PROBLEMS]) + others

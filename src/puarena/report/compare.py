@@ -416,7 +416,7 @@ def describe_protocol(store: Results | None) -> str:
     """Return how a folder's protocol differs from the published one; empty if it does not."""
     if store is None:
         return ""
-    specs = [part["spec"] for part in store.info.get("sources", ())] or [store.spec]
+    specs = [part.spec for part in store.info.sources] or [store.info.spec]
     texts = []
     for spec in specs:
         for key, (published, noun) in PAPER_SPEC.items():

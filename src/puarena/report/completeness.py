@@ -21,7 +21,7 @@ def describe_missing_runs(source: Source) -> list[str]:
     if store is None:
         return []
     planned = store.planned()
-    outcomes = store.outcomes()
+    outcomes = curves.outcomes
     failed, diverged = store.failed(outcomes), store.diverged(outcomes)
     sentences = []
     runs = planned.runs if planned else {}

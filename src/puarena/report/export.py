@@ -1,4 +1,4 @@
-"""A small summary of a results folder: enough to make every table again, small enough to publish."""
+"""Summaries of results: enough to make every table again, small enough to publish."""
 
 from __future__ import annotations
 
@@ -11,67 +11,83 @@ from puarena.errors import UserError
 from puarena.report.select import select
 from puarena.report.sources import opened
 from puarena.results import FORMAT, Results, open_results
-from puarena.results.summary import write_summary
+from puarena.results.folder import write_summary
+from puarena.results.records import SummaryFacts
+from puarena.utils.identity import digest
 
 ROWS = """
-    SELECT curves.* FROM curves SEMI JOIN
-        (SELECT run, step FROM picks UNION SELECT run, max(step) AS step FROM curves GROUP BY run) AS kept
-    USING (run, step) ORDER BY dataset, "case", setting, rate, prior, algorithm, profile, split, config, step
+    SELECT curves.* FROM curves SEMI JOIN (
+        SELECT run, step FROM picks
+        UNION SELECT run, max(step) AS step FROM curves GROUP BY run
+    ) AS kept USING (run, step)
+    ORDER BY dataset, "case", setting, rate, prior, algorithm, profile, split, config, step
 """
 
 
 def export(
     source: str | Path | Results, path: str | Path, notes: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Write the summary; return how many ``runs`` and ``records`` it has, and of how many records it is made.
+    """Write a summary; return its number of ``runs`` and ``records``, and ``of`` how many records.
 
-    Of every run it has the last record, and the records that any criterion chose. ``notes`` stand with every table
-    that is made of it.
+    Of every run it has the last record and those that any criterion selected. The ``notes`` are
+    shown with every table that is made of it.
     """
     import duckdb
 
-    store = source if isinstance(source, Results) else open_results(source)
+    store = open_results(source)
     with duckdb.connect() as con, store.reading():
         curves = opened(store)
         chosen = select(curves)
         if not len(chosen):
-            raise UserError(f"'{store.path}' has no results yet, so there is nothing to export")
+            raise UserError(
+                f"'{store.path}' has no results yet, so there is nothing to export", "no-results"
+            )
         con.register("picks", chosen.loc[chosen["step"].notna(), ["run", "step"]].drop_duplicates())
         store.relation(con).create_view("curves")
-        ((runs, records),) = con.execute(
-            "SELECT count(DISTINCT run), count(*) FROM curves"
-        ).fetchall()
-        info = dict(store.info) | {
-            "format": FORMAT,
-            "spec": portable(store.spec),
-            "notes": list(notes) or store.info.get("notes", []),
-            "summary": {
-                "criteria": curves.criteria(every=True),
-                "runs": runs,
-                "records": store.info.get("summary", {}).get("records", records),
-                "failures": store.failures(),
-                "puarena": __version__,
-            },
-        }
-        if "sources" in info:
-            info["sources"] = [part | {"spec": portable(part["spec"])} for part in info["sources"]]
-        write_summary(con, ROWS, info, path)
+        count = "SELECT count(DISTINCT run), count(*) FROM curves"
+        ((runs, records),) = con.execute(count).fetchall()
+        earlier = store.info.summary
+        facts = SummaryFacts(
+            criteria=tuple(curves.criteria(every=True)),
+            runs=runs,
+            records=records if earlier is None else earlier.records,
+            failures=tuple(store.failures()),
+            puarena=__version__,
+        )
+        write_summary(con, ROWS, _describe(store, facts, notes), path)
         ((kept,),) = con.execute(f"SELECT count(*) FROM ({ROWS})").fetchall()
     return {"runs": int(runs), "records": int(kept), "of": int(records)}
 
 
+def _describe(store: Results, facts: SummaryFacts, notes: Sequence[str]) -> Any:
+    """Return what a summary says of its results, without the folders of this machine."""
+    info = store.info
+    spec = portable(info.spec)
+    sources = [part.model_copy(update={"spec": portable(part.spec)}) for part in info.sources]
+    changes = {
+        "format": FORMAT,
+        "spec": spec,
+        "spec_seal": digest(spec),
+        "sources": tuple(sources),
+        "revisions": {_file_name(name): digits for name, digits in info.revisions.items()},
+        "notes": tuple(notes) or info.notes,
+        "summary": facts,
+    }
+    return info.model_copy(update=changes)
+
+
 def portable(spec: dict[str, Any]) -> dict[str, Any]:
-    """A spec without the folders of this machine: a user's tables and plugins by their file names only."""
+    """Return a spec with a user's tables and plugins by their file names only."""
     spec = dict(spec)
     if spec.get("plugins"):
-        spec["plugins"] = [_file(plugin) for plugin in spec["plugins"]]
+        spec["plugins"] = [_file_name(plugin) for plugin in spec["plugins"]]
     if spec.get("problems"):
         spec["problems"] = [
-            problem | {"dataset": _file(problem["dataset"])} for problem in spec["problems"]
+            problem | {"dataset": _file_name(problem["dataset"])} for problem in spec["problems"]
         ]
     return spec
 
 
-def _file(path: str) -> str:
-    """The last part of a path; a name without folders, such as a built-in dataset's, stays as it is."""
+def _file_name(path: str) -> str:
+    """Return the last part of a path; a built-in dataset's name stays as it is."""
     return PurePath(path.replace("\\", "/")).name

@@ -1,4 +1,4 @@
-"""What a report is made from: the stored curves, and which criteria and test metrics they have."""
+"""What a report is made from: stored curves, and the criteria and test metrics that they have."""
 
 from __future__ import annotations
 
@@ -20,211 +20,230 @@ from puarena.metrics import (
     list_default_criteria,
 )
 from puarena.pu.labeling import SCAR
-from puarena.report.methods import METHOD
-from puarena.report.problems import PROBLEM, settings
+from puarena.pu.problem import PROBLEM_COLUMNS, find_setting
 from puarena.results import Results, ask, open_results
-from puarena.results.schema import is_value
+from puarena.results.folder import OUTCOMES
+from puarena.results.schema import METHOD_COLUMNS, is_value
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from pandas import DataFrame
 
-GROUP = (*PROBLEM, *METHOD)
-NEEDED = (*GROUP, "split", "config", "run", "step", "selectable")
-COUNTS = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
-_COLUMNS = [*(c.column for c in CRITERIA.values()), *(m.column for m in METRICS.values())]
-_NO_VALUES = ", ".join(
-    f"CAST(NULL AS DOUBLE) AS {name}" for name in _COLUMNS
-)  # of a folder without results
+GROUP = (*PROBLEM_COLUMNS, *METHOD_COLUMNS)  # a row of a table
+NEEDED_COLUMNS = (*GROUP, "split", "config", "run", "step", "selectable")
+COUNT_COLUMNS = ("val_positive_p", "val_size_p", "val_positive_u", "val_size_u")
+COUNT_KEYS = ("setting", "prior_used", *COUNT_COLUMNS)  # determine the criteria made of counts
 AnyRecord = TypeVar("AnyRecord", Criterion, Metric)
 
 
-@contextmanager
-def _of_a_frame() -> Iterator[None]:
-    """What goes wrong while a relation or frame is read that came from outside is said of it."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.Error as error:
-        words = " ".join(str(error).split())[:200]
-        raise UserError(
-            f"this is not a table of curves like the one that puarena.load returns: {words}"
-        ) from None
-
-
 class Curves:
-    """Stored curves that are opened once, however often they are asked: a relation, and its store if it has one."""
+    """Stored curves, opened once for all queries; ``store`` has their results, if any."""
 
     def __init__(self, relation: DuckDBPyRelation, store: Results | None = None) -> None:
-        missing = [name for name in NEEDED if name not in relation.columns]
+        missing = [name for name in NEEDED_COLUMNS if name not in relation.columns]
         if missing:
-            raise UserError(f"this is not a table of curves: it has no column {', '.join(missing)}")
+            raise UserError(
+                f"this is not a table of curves: it has no column {', '.join(missing)}",
+                "wrong-format",
+            )
         if store and not any(map(is_value, relation.columns)):
-            relation = relation.project(f"*, {_NO_VALUES}")
+            relation = relation.project(f"*, {_list_empty_values()}")
         self.relation = relation
         self.store = store
         self.columns = set(relation.columns)
-        self.notes = tuple(
-            map(str, store.info.get("notes", ()) if store else ())
-        )  # for a reader of any table
+        self.notes = store.info.notes if store else ()  # for readers of any table
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
-        """The answer to a query over ``curves``, which has these criteria as columns; a damaged file is named."""
-        with self.store.reading() if self.store else _of_a_frame():
+        """Return the answer to a query over ``curves``, which has these criteria as columns."""
+        with self._reading():
             return ask(self._with_criteria(criteria), sql).df()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The answer to a query over ``curves``, as plain rows."""
-        with self.store.reading() if self.store else _of_a_frame():
+        """Return the answer to a query over ``curves`` as plain rows."""
+        with self._reading():
             return ask(self.relation, sql).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn an error of a query into one that names what could not be read."""
+        import duckdb
+
+        if self.store is not None:
+            with self.store.reading():
+                yield
+            return
+        try:
+            yield
+        except duckdb.Error as error:
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(
+                f"this is not a table of curves like the one that puarena.load returns: {reason}",
+                "wrong-format",
+            ) from None
 
     # criteria and metrics
 
     def metrics(self, given: Iterable[str] | str | None = None, every: bool = False) -> list[str]:
-        """The given test metrics, checked; without any the usual ones (or ``every`` one) that there are."""
-        usual = [record for record in METRICS.values() if every or record.default]
+        """Return the given test metrics, otherwise the default (or ``every``) stored ones."""
+        default = [record for record in METRICS.values() if every or record.default]
         present = [record for record in METRICS.values() if record.column in self.columns]
-        return _checked([get_metric(name) for name in listed(given)], usual, present)
+        return _choose([get_metric(name) for name in listed(given)], default, present)
 
     def criteria(self, given: Iterable[str] | str | None = None, every: bool = False) -> list[str]:
-        """The given criteria, checked; without any the usual ones of the profile (or ``every`` one) that there are."""
+        """Return the given criteria, otherwise the profile's (or ``every``) that are stored."""
         present = [record for record in CRITERIA.values() if self._has(record)]
-        usual = list(CRITERIA)
+        default = list(CRITERIA)
         if given is None and not every:
-            usual = list_default_criteria(
-                self.profiles[0] if len(self.profiles) == 1 else "", self.biased
-            )
-        return _checked(
-            [get_criterion(name) for name in listed(given)],
-            [CRITERIA[name] for name in usual],
-            present,
-        )
+            profile = self.profiles[0] if len(self.profiles) == 1 else ""
+            default = list_default_criteria(profile, self.biased)
+        records = [get_criterion(name) for name in listed(given)]
+        return _choose(records, [CRITERIA[name] for name in default], present)
+
+    @cached_property
+    def outcomes(self) -> dict[str, str]:
+        """The status of every run."""
+        return dict(self.rows(OUTCOMES))
 
     @cached_property
     def profiles(self) -> list[str]:
-        """The profiles that there are."""
+        """The profiles of the runs."""
         return [row[0] for row in self.rows("SELECT DISTINCT profile FROM curves ORDER BY ALL")]
 
     @cached_property
     def biased(self) -> bool:
-        """Are there problems whose labels were not given at random?"""
+        """Whether there are problems whose labels were not given at random."""
         return bool(self.rows(f"SELECT 1 FROM curves WHERE labeling <> '{SCAR}' LIMIT 1"))
 
     def absent(self) -> list[str]:
-        """Sentences about the usual criteria that were not stored."""
+        """Return sentences about the default criteria that are not stored."""
         lacking = [
             record.title for record in CRITERIA.values() if record.default and not self._has(record)
         ]
         return [f"These results have no {title}: it was not stored with them." for title in lacking]
 
     def _has(self, record: Criterion) -> bool:
-        """Is the criterion stored, or made of counts that are stored?"""
-        return record.column in self.columns or (
-            record.needs == "counts" and self.columns >= set(COUNTS)
-        )
+        """Return whether a criterion is stored, or can be computed from stored counts."""
+        counts = record.needs == "counts" and self.columns >= set(COUNT_COLUMNS)
+        return record.column in self.columns or counts
 
     def _with_criteria(self, criteria: Iterable[str]) -> DuckDBPyRelation:
-        """The relation, with criteria made of counts computed where they were not stored."""
-        import numpy as np
-
-        counted = [CRITERIA[name] for name in criteria if CRITERIA[name].needs == "counts"]
-        if not counted or not self.columns >= set(COUNTS):
-            return self.relation
-        holes = ", ".join(
-            f"bool_or({c.column} IS NULL)" if c.column in self.columns else "true" for c in counted
-        )
-        missing = [
-            c
-            for c, lacks in zip(counted, self.rows(f"SELECT {holes} FROM curves")[0], strict=True)
-            if lacks
-        ]
+        """Return the relation with criteria computed from counts where they are not stored."""
+        missing = self._find_missing(criteria)
         if not missing:
             return self.relation
-        keys = ("setting", "prior_used", *COUNTS)
-        computed = ask(self.relation, f"SELECT DISTINCT {', '.join(keys)} FROM curves").df()
-        one_sample = [
-            code in settings() and settings()[code].one_sample for code in computed["setting"]
+        computed = self._compute(missing)  # noqa: F841, the query reads it by this name
+        stored = [record.column for record in missing if record.column in self.columns]
+        kept = f"c.* EXCLUDE ({', '.join(stored)})" if stored else "c.*"
+        columns = [f"coalesce(c.{name}, computed.{name}) AS {name}" for name in stored]
+        columns += [
+            f"computed.{record.column}" for record in missing if record.column not in stored
         ]
-        numbers = {name.removeprefix("val_"): computed[name].to_numpy(float) for name in COUNTS}
-        counts = Counts(
-            **numbers,
-            prior=computed["prior_used"].to_numpy(float),
-            one_sample=np.array(one_sample, bool),
+        same = " AND ".join(f"c.{key} = computed.{key}" for key in COUNT_KEYS)
+        joined = self.relation.query(
+            "puarena_stored",
+            f"SELECT {kept}, {', '.join(columns)} "
+            f"FROM puarena_stored AS c LEFT JOIN computed ON {same}",
         )
-        with np.errstate(all="ignore"):  # 0/0 of an empty set is NaN, and never chosen
-            computed = computed.assign(
-                **{record.column: record.compute(counts) for record in missing}
-            )
-        old = [record.column for record in missing if record.column in self.columns]
-        kept = f"c.* EXCLUDE ({', '.join(old)})" if old else "c.*"
-        fresh = [f"coalesce(c.{name}, computed.{name}) AS {name}" for name in old]
-        fresh += [f"computed.{record.column}" for record in missing if record.column not in old]
-        same = " AND ".join(f"c.{key} = computed.{key}" for key in keys)
-        query = f"SELECT {kept}, {', '.join(fresh)} FROM puarena_stored AS c LEFT JOIN computed ON {same}"
-        joined = self.relation.query("puarena_stored", query)
         assert joined is not None  # a SELECT always gives a relation
         return joined
 
+    def _find_missing(self, criteria: Iterable[str]) -> list[Criterion]:
+        """Return those criteria that are made of counts and are not stored with every record."""
+        records = [CRITERIA[name] for name in criteria if CRITERIA[name].needs == "counts"]
+        if not records or not self.columns >= set(COUNT_COLUMNS):
+            return []
+        missing = [record for record in records if record.column not in self.columns]
+        stored = [record for record in records if record.column in self.columns]
+        if stored:
+            holes = ", ".join(f"bool_or({record.column} IS NULL)" for record in stored)
+            ((*lacking,),) = self.rows(f"SELECT {holes} FROM curves")
+            missing += [record for record, lacks in zip(stored, lacking, strict=True) if lacks]
+        return [record for record in records if record in missing]
 
-Source: TypeAlias = "Curves | Results | str | Path | DuckDBPyRelation | DataFrame"
+    def _compute(self, records: Sequence[Criterion]) -> DataFrame:
+        """Return the criteria of all distinct counts."""
+        import numpy as np
+
+        distinct = f"SELECT DISTINCT {', '.join(COUNT_KEYS)} FROM curves"
+        frame = ask(self.relation, distinct).df()
+        settings = [find_setting(code) for code in frame["setting"]]
+        one_sample = [setting is not None and setting.one_sample for setting in settings]
+        numbers = {name.removeprefix("val_"): frame[name].to_numpy(float) for name in COUNT_COLUMNS}
+        prior = frame["prior_used"].to_numpy(float)
+        counts = Counts(**numbers, prior=prior, one_sample=np.array(one_sample, bool))
+        # 0/0 of an empty set is NaN, which is never selected.
+        with np.errstate(all="ignore"):
+            values = {record.column: record.compute(counts) for record in records}
+        return frame.assign(**values)
+
+
+Single: TypeAlias = "Curves | Results | str | Path | DuckDBPyRelation | DataFrame"
+Source: TypeAlias = "Single | Sequence[Results | str | Path]"
 
 
 def opened(source: Source) -> Curves:
-    """A results folder, an exported summary, or a relation or frame like ``load``'s, to be asked."""
+    """Open results (or several), or a relation or frame like the one that ``load`` returns."""
     import duckdb
     import pandas
 
     if isinstance(source, Curves):
         return source
-    store = open_results(source) if isinstance(source, (str, Path)) else source
-    if isinstance(store, Results):
-        con = duckdb.connect()
-        con.execute("SET parquet_metadata_cache = true")  # many queries over the same files follow
-        return Curves(store.relation(con), store)
-    if isinstance(store, pandas.DataFrame) and len(store.columns):
-        store = duckdb.connect().from_df(store)
-    if not isinstance(store, duckdb.DuckDBPyRelation):
-        kind = "an empty frame" if isinstance(store, pandas.DataFrame) else repr(store)[:100]
+    if isinstance(source, (str, Path, Results, list, tuple)):
+        store = open_results(source)
+        return Curves(store.relation(), store)
+    relation = source
+    if isinstance(relation, pandas.DataFrame) and len(relation.columns):
+        relation = duckdb.connect().from_df(relation)
+    if not isinstance(relation, duckdb.DuckDBPyRelation):
+        kind = "an empty frame" if isinstance(source, pandas.DataFrame) else repr(source)[:100]
         raise UserError(
-            f"{kind} is not a table of curves; give a results folder, or what puarena.load returns"
+            f"{kind} is not a table of curves; give a results folder, or what puarena.load returns",
+            "invalid-value",
         )
-    return Curves(store)
+    return Curves(relation)
 
 
 def load(source: Source) -> DuckDBPyRelation:
-    """The stored curves as a DuckDB relation, one row per run and record; ``.df()`` gives a pandas frame.
+    """Return stored curves as a DuckDB relation, one row per run and record.
 
-    The source is a results folder, an exported summary, ``published:NAME``, or a relation or frame like the one
-    returned.
+    ``.df()`` of the relation gives a pandas frame. The source is a results folder, an exported
+    summary, ``published:NAME``, a list of these, or a relation or frame like the one returned.
     """
     return opened(source).relation
 
 
 def listed(given: Iterable[str] | str | None) -> list[str]:
-    """Names given as one text or as several."""
+    """Return names that were given as one text or as several."""
     if given is not None and not isinstance(given, Iterable):
         raise UserError(
-            f"names are given as one text or as a list of them, and {given!r} is neither"
+            f"names are given as one text or as a list of them, and {given!r} is neither",
+            "invalid-value",
         )
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def _checked(
-    given: Sequence[AnyRecord], usual: Sequence[AnyRecord], present: Sequence[AnyRecord]
+def _list_empty_values() -> str:
+    """Return SQL for the columns of criteria and metrics of a folder without results."""
+    records = (*CRITERIA.values(), *METRICS.values())
+    return ", ".join(f"CAST(NULL AS DOUBLE) AS {record.column}" for record in records)
+
+
+def _choose(
+    given: Sequence[AnyRecord], default: Sequence[AnyRecord], present: Sequence[AnyRecord]
 ) -> list[str]:
-    """Names in their order without repetition; what was asked for and is not there is an error."""
+    """Return the names of the given records, otherwise of the default ones that are present."""
     for record in given:
         if record not in present:
-            titles = ", ".join(r.title for r in present) or "none"
+            titles = ", ".join(other.title for other in present) or "none"
             raise UserError(
-                f"these results have no {record.title} (no column '{record.column}'); they have {titles}"
+                f"these results have no {record.title} (no column '{record.column}'); they have "
+                f"{titles}",
+                "missing-data",
             )
-    names = list(
-        dict.fromkeys(record.name for record in given or [r for r in usual if r in present])
-    )
-    if not names:
+    chosen = given or [record for record in default if record in present]
+    if not chosen:
+        kind = type(default[0]).__name__.lower()
         raise UserError(
-            f"these results have no {type(usual[0]).__name__.lower()} that this version knows"
+            f"these results have no {kind} that this version of puarena knows", "missing-data"
         )
-    return names
+    return list(dict.fromkeys(record.name for record in chosen))

@@ -1,17 +1,24 @@
-"""The results folder: ``spec.json``, ``planned.parquet``, ``shards/<fleet>.parquet``, ``failures/<fleet>.json``,
-``progress/<fleet>.safetensors``, ``claims/<fleet>.<n>``.
+"""Results that can be read, from a results folder or an exported summary.
 
-One shard holds the curves of one fleet, one row per run and record; until it is there, ``progress`` has the state of
-the fleet a few minutes ago. A file that has its name is whole, and a checksum inside says if it stayed so.
+A results folder has ``spec.json``, ``planned.parquet``, ``shards/FLEET.parquet``,
+``failures/FLEET.json``, ``progress/FLEET.safetensors`` and ``claims/FLEET.*``. One shard holds the
+curves of one fleet, one row per run and record; until it exists, ``progress`` has a recent state
+of the fleet. Every file is written atomically, and Parquet files and states contain their own
+checksum.
+
+A summary is one Parquet file with the same columns. Of every run it has only its last record and
+those that a criterion selected, so that the same selection gives the same tables. Its metadata has
+what ``spec.json`` and ``failures/`` have.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -19,14 +26,33 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import __version__
 from puarena.errors import UserError
+from puarena.experiments.spec import Spec
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.results import claims
-from puarena.results.base import Results, has_schema
-from puarena.results.parquet import SEALED, footer, is_damaged, write_parquet
+from puarena.results.parquet import (
+    Footer,
+    ask,
+    check_resources,
+    is_sealed,
+    quote_name,
+    quote_text,
+    read_footers,
+    scan,
+    write_parquet,
+)
 from puarena.results.planned import Planned, read_planned, write_planned
-from puarena.results.schema import FORMAT, check_frame, select_list
-from puarena.results.sql import check_handles
+from puarena.results.records import (
+    FailureNote,
+    Origin,
+    ResultsInfo,
+    SummaryFacts,
+    parse_record,
+    read_record,
+)
+from puarena.results.schema import COLUMNS, FORMAT, OK, check_frame, has_schema, select_list
 from puarena.utils.files import (
     allow_open_files,
+    cannot_read,
     cannot_write,
     check_writable,
     describe_error,
@@ -38,33 +64,219 @@ from puarena.utils.files import (
 from puarena.utils.identity import digest
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from pandas import DataFrame
 
 PARTS = ("shards", "failures", "progress", "claims")
+DAMAGED = "damaged"  # the folder for damaged files that were moved aside
+SUMMARY_KEY = "puarena_summary"  # of a summary's metadata
+FLEET_NAME = re.compile(r"\w[\w.+=-]{0,199}", re.ASCII)
+CHOICE_COLUMNS = ("algorithm", "profile", "prior_source", "split", "config")
+PLANNED_COLUMNS = ("run", "fleet", *PROBLEM_COLUMNS, *CHOICE_COLUMNS)
+OUTCOMES = (  # a query for the status of every run
+    f"SELECT run, coalesce(min(status) FILTER (WHERE status <> '{OK}'), '{OK}') "
+    "FROM curves GROUP BY run"
+)
+Stamp = tuple[int, int]  # size and time of a file
+
+
+class Results:
+    """Results that can be read: base class of a folder, a summary, and several of them joined.
+
+    ``info`` has the spec, its hash, and the versions that computed the results; ``spec`` is the
+    spec, checked.
+    """
+
+    def __init__(self, path: Path, info: ResultsInfo) -> None:
+        self.path = path
+        self.info = info
+        self.spec_hash = info.spec_hash
+        try:
+            self.spec = Spec.load(info.spec)
+        except UserError as error:
+            raise UserError(
+                f"the spec of '{path}' cannot be read: {error}", "wrong-format"
+            ) from error
+
+    # what subclasses have
+
+    @property
+    def name(self) -> str:
+        """The name that a reader knows the results by."""
+        return self.path.resolve().name
+
+    def shards(self) -> list[Path]:
+        """Return the Parquet files, each verified once; raises an error for a damaged one."""
+        raise NotImplementedError
+
+    def columns(self) -> dict[tuple[str, ...], list[Path]]:
+        """Return the verified files by their columns."""
+        raise NotImplementedError
+
+    def failures(self) -> list[FailureNote]:
+        """Return why fleets could not be finished."""
+        raise NotImplementedError
+
+    def planned(self) -> Planned | None:
+        """Return the planned runs; None if they were not stored."""
+        return None
+
+    def runs_with_state(self) -> set[str]:
+        """Return the unfinished runs that a state was saved of."""
+        return set()
+
+    # what follows
+
+    @property
+    def is_summarized(self) -> bool:
+        """Whether some of the results are an exported summary, which has few records of a run."""
+        parts = self.info.sources
+        return self.info.summary is not None or any(part.kind == "summary" for part in parts)
+
+    @property
+    def version(self) -> str:
+        """The version of puarena that computed the results."""
+        return self.info.versions["puarena"]
+
+    def origins(self, runs: int) -> list[Origin]:
+        """Return where ``runs`` of these results come from; of joined results, their parts."""
+        if self.info.sources:
+            return [
+                part.model_copy(update={"folder": f"{self.name}/{part.folder}"})
+                for part in self.info.sources
+            ]
+        origin = Origin(
+            folder=self.name,
+            kind="results folder" if self.info.summary is None else "summary",
+            runs=runs,
+            spec_hash=self.spec_hash,
+            versions=self.info.versions,
+            spec=self.info.spec,
+        )
+        return [origin]
+
+    def relation(self, con: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
+        """Return all rows as one DuckDB relation (``.df()`` for pandas); it may be empty."""
+        import duckdb
+
+        con = con or duckdb.connect()
+        files = self.columns()
+        if not files:
+            nothing = ", ".join(
+                f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in COLUMNS.items()
+            )
+            return con.sql(f"SELECT {nothing} LIMIT 0")
+        with self.reading():
+            table = con.sql(_select_rows(files))
+            repeated = self._find_repeated_runs(table, files)
+            if repeated:
+                kept = ", ".join(
+                    f"({quote_text(run)}, {quote_text(fleet)})" for run, fleet in repeated
+                )
+                chosen = f"SELECT * FROM (VALUES {kept}) AS kept(run, fleet)"
+                table = ask(
+                    table,
+                    f"SELECT * FROM curves WHERE run NOT IN (SELECT run FROM ({chosen})) "
+                    f"OR (run, fleet) IN ({chosen})",
+                )
+        return table
+
+    @staticmethod
+    def _find_repeated_runs(
+        table: DuckDBPyRelation, files: Mapping[Any, Sequence[Path]]
+    ) -> list[tuple[str, str]]:
+        """Return runs that two fleets have stored, with the one that counts: the first by name."""
+        if sum(map(len, files.values())) < 2:
+            return []
+        query = "SELECT run, min(fleet) FROM curves GROUP BY run HAVING min(fleet) <> max(fleet)"
+        return ask(table, query).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn an error of a query over the relation into one that names the damaged file."""
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+            raise  # a wrong query
+        except duckdb.Error as error:
+            check_resources(error)
+            self.verify()
+            raise UserError(
+                f"'{self.path}' cannot be read ({describe_error(error)})", "damaged-file"
+            ) from error
+
+    def verify(self) -> None:
+        """Verify all files again; raises an error for the first that is damaged."""
+        self.shards()
+
+    def outcomes(self) -> dict[str, str]:
+        """Return the status of every run that has a curve."""
+        with self.reading():
+            return dict(ask(self.relation(), OUTCOMES).fetchall())
+
+    def done_runs(self) -> set[str]:
+        """Return the runs that have a curve, including those that diverged."""
+        return set(self.outcomes())
+
+    def diverged(self, outcomes: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the status of every run that diverged; pass ``outcomes`` if they are known."""
+        outcomes = self.outcomes() if outcomes is None else outcomes
+        return {run: status for run, status in outcomes.items() if status != OK}
+
+    def failed(self, outcomes: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the reason of every run without a curve whose fleet failed; see ``diverged``."""
+        outcomes = self.outcomes() if outcomes is None else outcomes
+        reasons: dict[str, str] = {}
+        for note in self.failures():
+            reasons.update((run, note.reason) for run in note.runs if run not in outcomes)
+        return reasons
+
+    def known_runs(self) -> dict[str, dict[str, Any]]:
+        """Return the planned runs; where they were not stored, those that have a curve.
+
+        The spec is not planned again: a reader runs no plugin and fetches no data that a spec
+        names.
+        """
+        planned = self.planned()
+        if planned is not None:
+            return planned.runs
+        names = ", ".join(map(quote_name, PLANNED_COLUMNS))
+        with self.reading():
+            rows = ask(self.relation(), f"SELECT DISTINCT {names} FROM curves").fetchall()
+        runs = [dict(zip(PLANNED_COLUMNS, row, strict=True)) for row in rows]
+        return {run["run"]: run for run in runs}
 
 
 class Folder(Results):
-    """A results folder. ``create`` to write into it, the constructor to read it."""
+    """A results folder: the constructor reads it, ``create`` prepares it for writing."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(Path(path), _read_info(Path(path)))
-        self._verified: dict[Path, tuple[int, int]] = {}
+        path = Path(path)
+        super().__init__(path, _read_info(path))
+        self._verified: dict[Path, tuple[Stamp, tuple[str, ...]]] = {}
 
     @classmethod
-    def create(cls, path: str | Path, spec: dict[str, Any], spec_hash: str, **about: Any) -> Folder:
-        """Make a results folder for this spec, or open the one that this spec made before.
+    def create(
+        cls, path: str | Path, spec: Spec | Mapping[str, Any], spec_hash: str, **facts: Any
+    ) -> Folder:
+        """Create a results folder for a spec, or open the one that this spec has created.
 
-        ``about`` is kept beside the spec of a new one.
+        ``facts`` are other fields of ``ResultsInfo``, for a new folder.
         """
         path = Path(path)
+        content = Spec.load(spec).to_dict()
         folders = [path / name for name in PARTS]
         try:
-            if not (path / "spec.json").exists() and any((path / "shards").glob("*.parquet")):
+            exists = (path / "spec.json").exists()
+            if not exists and any((path / "shards").glob("*.parquet")):
                 raise UserError(
-                    f"'{path}' holds shards but no spec.json, so their spec is unknown; use another --out"
+                    f"'{path}' has shards but no spec.json, so their spec is unknown; use another "
+                    "--out",
+                    "conflict",
                 )
-            if (path / "spec.json").exists():
+            if exists:
                 cls(path)._check_same(spec_hash)
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -73,63 +285,73 @@ class Folder(Results):
             raise
         except (OSError, ValueError) as error:
             raise UserError(
-                f"cannot use the results folder '{path}' ({describe_error(error)}); use another --out"
+                f"cannot use the results folder '{path}' ({describe_error(error)}); use another "
+                "--out",
+                "cannot-write",
             ) from error
         check_writable(*folders)
-        kept = {
-            "format": FORMAT,
-            "spec_hash": spec_hash,
-            "spec_seal": digest(spec),
-            "versions": versions(),
-        }
-        info = {**kept, "sealed": True, **about, "spec": spec}
-        with suppress(FileExistsError):
-            if not (path / "spec.json").exists():
-                write_file(path / "spec.json", json.dumps(info, indent=2), exclusive=True)
-        store = cls(path)
-        store._check_same(spec_hash)  # somebody else may have been first just now
-        return store
+        info = ResultsInfo(
+            format=FORMAT,
+            spec_hash=spec_hash,
+            spec_seal=digest(content),
+            versions=find_versions(),
+            **facts,
+            spec=content,
+        )
+        if not exists:
+            with suppress(FileExistsError):
+                write_file(path / "spec.json", info.to_json(), exclusive=True)
+        folder = cls(path)
+        # Another process may have created the folder in the meantime.
+        folder._check_same(spec_hash)
+        return folder
 
     def _check_same(self, spec_hash: str) -> None:
-        """Refuse a folder that another spec or another minor version made."""
+        """Raise an error if another spec or another minor version created the folder."""
         if self.spec_hash != spec_hash:
             raise UserError(
-                f"'{self.path}' holds the results of another spec ('{self.spec.get('name', 'unnamed')}', "
-                f"{self.spec_hash}; this one is {spec_hash}); use another --out"
+                f"'{self.path}' has the results of another spec ('{self.spec.name}', "
+                f"{self.spec_hash}; this one is {spec_hash}); use another --out",
+                "conflict",
             )
-        made_by = str(self.info["versions"].get("puarena", "unknown"))
-        if made_by.split(".")[:2] != __version__.split(".")[:2]:
+        if not have_same_numbers(self.version, __version__):
             raise UserError(
-                f"'{self.path}' was made by puarena {made_by} and this is {__version__}, whose numbers may differ; "
-                "use another --out"
+                f"'{self.path}' was created by puarena {self.version} and this is {__version__}, "
+                "whose numbers may differ; use another --out",
+                "conflict",
             )
 
     # writing
 
     def write_shard(self, fleet: str, frame: DataFrame) -> None:
-        """Store the curves of one finished fleet; its state, and an older failure, are forgotten."""
+        """Store the curves of a finished fleet; remove its state and an older failure note."""
         import duckdb
 
-        target = self._file("shards", fleet, "parquet")
         check_frame(frame, fleet)
+        with duckdb.connect() as con:
+            con.register("frame", frame)
+            self.write_rows(con, "SELECT * FROM frame", fleet)
+        self.clear_failure(fleet)
+        with suppress(OSError):
+            self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
+
+    def write_rows(self, con: DuckDBPyConnection, query: str, fleet: str) -> None:
+        """Store the rows of a query, which must be those of one fleet, as its shard."""
         marks = {
             "puarena_format": str(FORMAT),
             "puarena_spec": self.spec_hash,
             "puarena_fleet": fleet,
         }
-        with duckdb.connect() as con:
-            con.register("frame", frame)
-            write_parquet(con, f"SELECT {select_list(frame.columns)} FROM frame", target, marks)
-        self.clear_failure(fleet)
-        with suppress(OSError):
-            self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
+        target = self._file("shards", fleet, "parquet")
+        columns = select_list(con.sql(query).columns)
+        write_parquet(con, f"SELECT {columns} FROM ({query})", target, marks)
 
     def keep_planned(self, planned: Planned, first: bool = False) -> None:
-        """Note which runs are meant to be there, and in which fleets; ``first``: of several at once one succeeds."""
+        """Store the planned runs; with ``first``, FileExistsError if there are some already."""
         write_planned(self.path, planned, first)
 
     def has_shard(self, fleet: str) -> bool:
-        """Is this fleet stored?"""
+        """Return whether a fleet is stored."""
         return self._file("shards", fleet, "parquet").exists()
 
     def claim(self, fleet: str) -> claims.Claim | None:
@@ -137,112 +359,140 @@ class Folder(Results):
         return claims.claim(self._file("claims", fleet, "1").parent, fleet)
 
     def claimed(self) -> set[str]:
-        """The fleets that living processes have claimed."""
+        """Return the fleets that living processes have claimed."""
         return claims.claimed(self.path / "claims")
 
-    def write_failure(self, fleet: str, runs: list[str], cause: str, **facts: Any) -> None:
-        """Note that a fleet could not be finished, and why; ``facts`` are what else is known of it."""
-        content = {"fleet": fleet, "runs": runs, "reason": cause, **facts}
-        write_file(self._file("failures", fleet, "json"), json.dumps(content, indent=2))
-
-    def set_aside(self, file: Path) -> Path:
-        """Move a damaged file out of the way, where nobody reads it; return where it is then."""
-        folder = self.path / "damaged"
-        names = (
-            f"{file.stem}-{number}{file.suffix}" if number else file.name for number in count()
-        )
-        try:
-            folder.mkdir(exist_ok=True)
-            target = next(folder / name for name in names if not (folder / name).exists())
-            os.replace(file, target)
-        except OSError as error:
-            raise cannot_write(file, error) from error
-        return target
+    def write_failure(self, fleet: str, runs: Iterable[str], reason: str, **facts: Any) -> None:
+        """Store why a fleet was not finished; ``facts`` are other fields of ``FailureNote``."""
+        file = self._file("failures", fleet, "json")
+        note = FailureNote(fleet=fleet, runs=tuple(runs), reason=reason, **facts)
+        write_file(file, note.to_json())
 
     def clear_failure(self, fleet: str) -> None:
-        """Forget a fleet's failure, if there is one."""
+        """Remove the failure note of a fleet, if there is one."""
         target = self._file("failures", fleet, "json")
         try:
             target.unlink(missing_ok=True)
         except OSError as error:
             raise cannot_write(target, error) from error
 
+    def set_aside(self, file: Path) -> Path:
+        """Move a damaged file to a folder of such files; return its new path."""
+        folder = self.path / DAMAGED
+        for number in count():
+            name = f"{file.stem}-{number}{file.suffix}" if number else file.name
+            target = folder / name
+            if not target.exists():
+                break
+        try:
+            folder.mkdir(exist_ok=True)
+            os.replace(file, target)
+        except OSError as error:
+            raise cannot_write(file, error) from error
+        return target
+
     def _file(self, folder: str, fleet: str, suffix: str) -> Path:
-        if not re.fullmatch(r"\w[\w.+=-]{0,199}", fleet, re.ASCII):
-            raise ValueError(f"a fleet's name must do as a file name, and {fleet!r} does not")
+        if not FLEET_NAME.fullmatch(fleet):
+            raise ValueError(f"a fleet's name must be valid as a file name, and {fleet!r} is not")
         return self.path / folder / f"{fleet}.{suffix}"
 
     # reading
 
     def shards(self) -> list[Path]:
-        """The shards, in order of their names, each checked to be whole and to belong here."""
-        import duckdb
+        """Return the verified shards, in order of their names; raises an error for a damaged one.
 
+        A shard is verified again only if its file has changed since.
+        """
+        stamps = self._stat_shards()
+        allow_open_files(len(stamps))
+        new = [file for file in stamps if self._verified.get(file, (None,))[0] != stamps[file]]
+        columns = self._verify_shards(new)
+        self._verified = {
+            file: (stamps[file], columns[file] if file in columns else self._verified[file][1])
+            for file in stamps
+        }
+        return list(stamps)
+
+    def columns(self) -> dict[tuple[str, ...], list[Path]]:
+        """Return the verified shards by their columns."""
+        groups: dict[tuple[str, ...], list[Path]] = {}
+        for file in self.shards():
+            groups.setdefault(self._verified[file][1], []).append(file)
+        return groups
+
+    def verify(self) -> None:
+        """Verify all shards again; raises an error for the first that is damaged."""
+        self._verified = {}
+        self.shards()
+
+    def inspect_shards(self) -> dict[Path, str]:
+        """Return what is wrong with each shard, empty if nothing, in order of their names."""
+        files = list(self._stat_shards())
+        footers = _read_all_footers(files)
+        return {file: self._find_fault(file, footers.get(file)) for file in files}
+
+    def _verify_shards(self, files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
+        """Return the columns of shards; raises an error for the first that is damaged."""
+        footers = _read_all_footers(files)
+        # Checksums are computed without the interpreter's lock, hence threads.
+        with ThreadPoolExecutor() as pool:
+            faults = pool.map(lambda file: self._find_fault(file, footers.get(file)), files)
+            for file, fault in zip(files, faults, strict=True):
+                if fault:
+                    raise UserError(
+                        f"'{file}' {fault}; remove it, and 'puarena run' recomputes only what it "
+                        "held",
+                        "damaged-file",
+                    )
+        return {file: tuple(footers[file].columns) for file in files}
+
+    def _find_fault(self, file: Path, footer: Footer | None) -> str:
+        """Return what is wrong with a shard, empty if nothing."""
+        if footer is None:
+            regular = file.is_file()
+            return "is truncated or not a Parquet file" if regular else "is not a file"
+        marks = footer.metadata
+        if marks.get("puarena_format") != str(FORMAT) or not has_schema(footer.columns):
+            return "is a Parquet file that puarena did not write"
+        if marks.get("puarena_spec") != self.spec_hash:
+            return "holds results of another spec"
+        if marks.get("puarena_fleet") != file.name.removesuffix(".parquet"):
+            return "is a renamed copy of another shard"
         try:
-            files = sorted(self.path.glob("shards/[!.]*"))
-            stamps = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+            return "" if is_sealed(file) else "is damaged"
         except OSError as error:
-            raise UserError(
-                f"cannot read the results folder '{self.path}' ({describe_error(error)})"
-            ) from error
-        fresh = [file for file in files if self._verified.get(file) != stamps[file]]
-        if fresh:
-            with duckdb.connect() as con:
-                for file in fresh:
-                    self.check_shard(con, file)
-        self._verified = stamps
-        allow_open_files(len(files))
-        return files
+            return f"cannot be read ({describe_error(error)})"
 
-    def check_shard(self, con: DuckDBPyConnection, file: Path) -> None:
-        """Is this a whole Parquet file with our columns, spec and fleet, and every bit as it was written?"""
-        import duckdb
-
+    def _stat_shards(self) -> dict[Path, Stamp]:
+        """Return the shards with the sizes and times of their files, in order of their names."""
+        stamps = {}
         try:
-            columns, marks = footer(con, file)
-        except (duckdb.Error, ValueError) as error:
-            check_handles(error)
-            raise _bad_shard(file, "is truncated or not a Parquet file") from error
-        if marks.get(b"puarena_format") != str(FORMAT).encode() or not has_schema(columns):
-            raise _bad_shard(file, "is a Parquet file that puarena did not write")
-        if marks.get(b"puarena_spec") != self.spec_hash.encode():
-            raise _bad_shard(file, "holds results of another spec")
-        if marks.get(b"puarena_fleet") != file.name.removesuffix(".parquet").encode():
-            raise _bad_shard(file, "is a renamed copy of another shard")
-        if is_damaged(file, SEALED.encode() in marks or "sealed" in self.info):
-            raise self.damaged(file)
+            for file in sorted(self.path.glob("shards/[!.]*")):
+                facts = file.stat()
+                stamps[file] = facts.st_size, facts.st_mtime_ns
+        except OSError as error:
+            raise cannot_read(self.path, error) from error
+        return stamps
 
     def planned(self) -> Planned | None:
-        """The runs that are meant to be there, as they were kept; None if they were not."""
+        """Return the planned runs; None if they were not stored."""
         return read_planned(self.path)
 
-    def damaged(self, file: Path) -> UserError:
-        """The error for a shard that cannot be read to its end."""
-        return _bad_shard(file, "is damaged")
-
-    def failures(self) -> list[dict[str, Any]]:
-        """What ``write_failure`` noted: ``fleet``, ``runs`` and ``reason`` of each fleet, and what else is known."""
-        notes = []
-        for file in sorted(self.path.glob("failures/[!.]*.json")):
-            try:
-                content = parse_json(file.read_text(encoding="utf-8"))
-                needed = {
-                    "fleet": content["fleet"],
-                    "runs": list(content["runs"]),
-                    "reason": str(content["reason"]),
-                }
-                notes.append({**content, **needed})
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise UserError(f"'{file}' is not a note of a failed fleet; remove it") from error
-        return notes
+    def failures(self) -> list[FailureNote]:
+        """Return the notes that ``write_failure`` stored."""
+        files = sorted(self.path.glob("failures/[!.]*.json"))
+        return [
+            read_record(FailureNote, file, "a note of a failed fleet", "remove it")
+            for file in files
+        ]
 
     def states(self) -> dict[Path, dict[str, str]]:
-        """The states of fleets in training or interrupted, newest first, with their marks; none if one is damaged."""
+        """Return the states of unfinished fleets, newest first; a damaged one has no metadata."""
         from safetensors import SafetensorError, safe_open
 
         times: dict[Path, int] = {}
         for file in self.path.glob("progress/[!.]*.safetensors"):
-            with suppress(OSError):  # removed just now
+            with suppress(OSError):  # it was removed just now
                 times[file] = file.stat().st_mtime_ns
         states: dict[Path, dict[str, str]] = {}
         for file in sorted(times, key=lambda file: times[file], reverse=True):
@@ -254,7 +504,7 @@ class Folder(Results):
         return states
 
     def runs_with_state(self) -> set[str]:
-        """The runs of which there is a state."""
+        """Return the unfinished runs that a state was saved of."""
         runs: set[str] = set()
         for marks in self.states().values():
             with suppress(ValueError, TypeError):
@@ -262,8 +512,57 @@ class Folder(Results):
         return runs
 
 
-def versions() -> dict[str, str]:
-    """The versions that matter for a number: of puarena, Python and the libraries that compute and store it."""
+class Summary(Results):
+    """An exported summary: ``info.summary`` says what it was made from."""
+
+    def __init__(self, path: str | Path) -> None:
+        path = Path(path)
+        info, self._columns = _read_summary(path)
+        super().__init__(path, info)
+
+    @property
+    def facts(self) -> SummaryFacts:
+        """What it was made from."""
+        assert self.info.summary is not None  # checked when it was opened
+        return self.info.summary
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending; of a submission, that of its folder."""
+        place = self.path.resolve()
+        return place.parent.name if place.name == "summary.parquet" else place.stem
+
+    def shards(self) -> list[Path]:
+        """Return the file itself."""
+        return [self.path]
+
+    def columns(self) -> dict[tuple[str, ...], list[Path]]:
+        """Return the file by its columns."""
+        return {self._columns: [self.path]}
+
+    def verify(self) -> None:
+        """Verify the file again."""
+        _read_summary(self.path)
+
+    def failures(self) -> list[FailureNote]:
+        """Return the failure notes of the results folder."""
+        return list(self.facts.failures)
+
+
+def write_summary(con: DuckDBPyConnection, query: str, info: ResultsInfo, path: str | Path) -> None:
+    """Write the rows of a query as a summary."""
+    columns = select_list(con.sql(query).columns)
+    marks = {SUMMARY_KEY: info.to_json()}
+    write_parquet(con, f"SELECT {columns} FROM ({query})", Path(path).resolve(), marks)
+
+
+def have_same_numbers(version: str, other: str) -> bool:
+    """Return whether two versions of puarena compute the same numbers."""
+    return version.split(".")[:2] == other.split(".")[:2]
+
+
+def find_versions() -> dict[str, str]:
+    """Return the versions of puarena, Python and the libraries that compute and store numbers."""
     known = {"puarena": __version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "duckdb"):
         with suppress(metadata.PackageNotFoundError):
@@ -271,41 +570,81 @@ def versions() -> dict[str, str]:
     return known
 
 
-def _read_info(path: Path) -> dict[str, Any]:
+def _select_rows(groups: Mapping[tuple[str, ...], Sequence[Path]]) -> str:
+    """Return SQL for the rows of files, which are grouped by their columns."""
+    # ``union_by_name`` of DuckDB would open all files for every query, and takes four times the
+    # memory.
+    parts = [
+        f"SELECT {select_list(columns)} FROM {scan(files)}" for columns, files in groups.items()
+    ]
+    return " UNION ALL BY NAME ".join(parts)
+
+
+def _read_all_footers(files: Sequence[Path]) -> dict[Path, Footer]:
+    """Read the footers of files; files that are not Parquet files have none."""
+    import duckdb
+
+    # A pipe would block.
+    files = [file for file in files if file.is_file()]
+    with duckdb.connect() as con:
+        try:
+            return read_footers(con, files)
+        except (duckdb.Error, ValueError) as error:
+            check_resources(error)
+        footers = {}
+        for file in files if len(files) > 1 else ():
+            with suppress(duckdb.Error, ValueError):
+                footers.update(read_footers(con, [file]))
+    return footers
+
+
+def _read_info(path: Path) -> ResultsInfo:
     """Read ``spec.json`` and check that this version can read the folder."""
     file = path / "spec.json"
-    if "\0" in str(path):
-        raise UserError("the name of a results folder has a NUL character in it")
+    advice = "restore it, or use another results folder"
     try:
         if not path.exists():
-            raise UserError(f"there is no results folder '{path}'")
-        if not file.is_file():
-            raise UserError(f"'{path}' is not a results folder of puarena: it has no spec.json")
-        info = parse_json(file.read_text(encoding="utf-8"))
-    except UserError:
-        raise
+            raise UserError(f"there is no results folder '{path}'", "missing-file")
+        if not file.exists():
+            raise UserError(
+                f"'{path}' is not a results folder of puarena: it has no spec.json", "wrong-format"
+            )
     except OSError as error:
-        raise UserError(f"cannot read '{file}' ({describe_error(error)})") from error
-    except ValueError as error:
+        raise cannot_read(path, error) from error
+    info = read_record(ResultsInfo, file, "the description of a results folder", advice)
+    if info.spec_seal and info.spec_seal != digest(info.spec):
         raise UserError(
-            f"'{file}' is truncated or not JSON; restore it, or use another results folder"
-        ) from error
-    needed: dict[str, type] = {"format": int, "spec_hash": str, "versions": dict, "spec": dict}
-    if not isinstance(info, dict) or not all(
-        isinstance(info.get(key), kind) for key, kind in needed.items()
-    ):
-        raise UserError(f"'{file}' was not written by puarena; use another results folder")
-    if "spec_seal" in info and info["spec_seal"] != digest(info["spec"]):
-        raise UserError(
-            f"'{file}' was edited after its runs were made; restore it, or run the new spec with another --out"
+            f"'{file}' was edited after its runs were computed; restore it, or run the new spec "
+            "with another --out",
+            "damaged-file",
         )
-    if info["format"] != FORMAT:
-        raise UserError(
-            f"'{path}' has results in format {info['format']} (puarena {info['versions'].get('puarena', 'unknown')}) "
-            f"and this puarena {__version__} reads format {FORMAT}; use another results folder"
-        )
+    _check_format(info, path)
     return info
 
 
-def _bad_shard(file: Path, what: str) -> UserError:
-    return UserError(f"'{file}' {what}; remove it, and 'puarena run' recomputes only what it held")
+def _read_summary(path: Path) -> tuple[ResultsInfo, tuple[str, ...]]:
+    """Read and verify a summary; return what it says of itself, and its columns."""
+    footer = _read_all_footers([path]).get(path)
+    if footer is None or SUMMARY_KEY not in footer.metadata:
+        raise UserError(
+            f"'{path}' is neither a results folder nor a summary that 'puarena export' wrote",
+            "wrong-format",
+        )
+    if not is_sealed(path):
+        raise UserError(f"the summary '{path}' is damaged; get it again", "damaged-file")
+    content = footer.metadata[SUMMARY_KEY]
+    info = parse_record(ResultsInfo, content, f"'{path}'", "a summary", "get it again")
+    _check_format(info, path)
+    if info.summary is None or not has_schema(footer.columns):
+        raise UserError(f"'{path}' is not a summary that puarena wrote", "wrong-format")
+    return info, tuple(footer.columns)
+
+
+def _check_format(info: ResultsInfo, path: Path) -> None:
+    """Raise an error for results in another format."""
+    if info.format != FORMAT:
+        raise UserError(
+            f"'{path}' has results in format {info.format} (puarena {info.versions['puarena']}), "
+            f"and this puarena {__version__} reads format {FORMAT}; use another results folder",
+            "wrong-format",
+        )

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from puarena.errors import UserError
-from puarena.results.parquet import footer, is_damaged, write_parquet
-from puarena.results.sql import scan
+from puarena.results.parquet import is_sealed, read_footers, scan, write_parquet
 
 FILE, FLEET_SIZE_KEY = "planned.parquet", "puarena_fleet_size"
 
@@ -49,13 +48,13 @@ def read_planned(folder: Path) -> Planned | None:
     if not file.is_file():
         return None
     try:
-        if is_damaged(file, has_seal=True):
+        if not is_sealed(file):
             raise ValueError("its checksum differs")
         with duckdb.connect() as con:
-            columns, marks = footer(con, file)
+            footer = read_footers(con, [file])[file]
             rows = con.execute(f"SELECT * FROM {scan([file])}").fetchall()
-        limit = marks[FLEET_SIZE_KEY.encode()].decode()
-        runs = [dict(zip(columns, row, strict=True)) for row in rows]
+        limit = footer.metadata[FLEET_SIZE_KEY]
+        runs = [dict(zip(footer.columns, row, strict=True)) for row in rows]
         return Planned({run["run"]: run for run in runs}, int(limit) if limit else None)
     except (duckdb.Error, OSError, ValueError, KeyError) as error:
         raise UserError(

@@ -1,76 +1,66 @@
-"""Results that come with the package: ``results/`` of the repository, in the wheel as ``puarena/published``.
+"""Published results: the folder ``results/`` of the repository, in the wheel ``puarena/published``.
 
-Each is a summary ``NAME.parquet``, the same numbers as plain ``NAME.csv``, and a card ``NAME.json`` that says what made
-them; those that others sent are ``community/NAME/``. ``published:NAME`` stands for one wherever results are read.
+Each is a summary ``NAME.parquet``, its numbers as ``NAME.csv``, and a card ``NAME.json`` that says
+what made them; submissions are in ``community/NAME/``. ``published:NAME`` names one wherever
+results are read.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from puarena.errors import UserError, unknown_name
-from puarena.utils.files import describe_error, parse_json
+from puarena.results.records import Card, read_record
 
 PREFIX = "published:"
-USUAL = "-definition"  # the profile that is meant where a name has none
+DEFAULT_PROFILE = "-definition"  # of a name without a profile
 COMMUNITY = "community"
-SUMMARY, NUMBERS, CARD = "summary.parquet", "results.csv", "card.json"  # of a submission
+SUMMARY, NUMBERS, CARD = "summary.parquet", "results.csv", "card.json"  # files of a submission
 
 
 def is_published(source: object) -> bool:
-    """Is it ``published:NAME``?"""
+    """Return whether a source is ``published:NAME``."""
     return str(source).startswith(PREFIX)
 
 
 def folder() -> Path:
-    """Where they lie: inside the installed package, or in the repository of an editable installation."""
+    """Return the folder of published results, in the package or in the repository."""
     package = Path(__file__).parents[1]
-    places = (package / "published", package.parents[1] / "results")
-    for place in places:
+    for place in (package / "published", package.parents[1] / "results"):
         if place.is_dir():
             return place
     raise UserError(
-        "no published results come with this installation; take the folder 'results' of the repository"
+        "this installation has no published results; take the folder 'results' of the repository",
+        "missing-file",
     )
 
 
-def listed(place: Path | None = None) -> dict[str, Path]:
-    """The summaries by name."""
+def list_summaries(place: Path | None = None) -> dict[str, Path]:
+    """Return the published summaries by name."""
     place = folder() if place is None else place
-    ours = {file.stem: file for file in sorted(place.glob("*.parquet"))}
+    current = {file.stem: file for file in sorted(place.glob("*.parquet"))}
     older = {
         f"{file.parent.name}/{file.stem}": file for file in sorted(place.glob("[0-9]*/*.parquet"))
     }
-    others = {
-        f"{COMMUNITY}/{f.parent.name}": f for f in sorted(place.glob(f"{COMMUNITY}/*/{SUMMARY}"))
-    }
-    return ours | older | others
+    submissions = sorted(place.glob(f"{COMMUNITY}/*/{SUMMARY}"))
+    community = {f"{COMMUNITY}/{file.parent.name}": file for file in submissions}
+    return current | older | community
 
 
 def find(source: str | Path) -> Path:
-    """The summary of ``published:NAME``; a suite without its profile is the one of the definitions."""
-    name, known = str(source).removeprefix(PREFIX), listed()
-    for candidate in (name, name + USUAL):
+    """Return the summary of ``published:NAME``; the default profile may be left out."""
+    name, known = str(source).removeprefix(PREFIX), list_summaries()
+    for candidate in (name, name + DEFAULT_PROFILE):
         if candidate in known:
             return known[candidate]
     raise unknown_name("published result", name, known)
 
 
 def card_file(summary: Path) -> Path:
-    """The card that lies beside a summary."""
+    """Return the path of a summary's card."""
     return summary.with_name(CARD) if summary.name == SUMMARY else summary.with_suffix(".json")
 
 
-def read_card(summary: Path) -> dict[str, Any]:
-    """What made a published summary."""
-    file = card_file(summary)
-    try:
-        card = parse_json(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read the card '{file}' ({describe_error(error)})") from None
-    except ValueError:
-        raise UserError(f"the card '{file}' is not JSON") from None
-    if not isinstance(card, dict):
-        raise UserError(f"the card '{file}' was not written by puarena")
-    return card
+def read_card(summary: Path) -> Card:
+    """Return the card of a published summary."""
+    return read_record(Card, card_file(summary), "a card of published results", "get it again")

@@ -1,22 +1,22 @@
-"""What a row of the store has: one row per run and record.
+"""The columns of stored results: one row per run and record.
 
-The store demands the columns below. Criteria and test metrics come as they are, any ``val_*`` and ``test_*``: a new one
-is a new column, and folders without it stay readable.
+The columns below are required. Criteria and test metrics are stored as any ``val_*`` and
+``test_*``, so that a new one is a new column and older folders stay readable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from puarena.results.sql import sql_name
+from puarena.results.parquet import quote_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FORMAT = 3  # of the results folder
+FORMAT = 3  # version of the results folder
 OK = "ok"  # the status of a run that did not diverge
-VALUES = ("val_", "test_")  # how the names of criteria and test metrics begin
+VALUE_PREFIXES = ("val_", "test_")  # of criteria and test metrics
 
 COLUMNS: dict[str, str] = {
     "run": "VARCHAR",  # hash of the run's spec
@@ -28,17 +28,17 @@ COLUMNS: dict[str, str] = {
     "labeling": "VARCHAR",  # the mechanism by which positives are labeled
     "rate": "DOUBLE",
     "prior": "DOUBLE",  # the true one
-    # the method, as its entry in the catalog has it
+    # the method
     "algorithm": "VARCHAR",
     "base": "VARCHAR",  # the plain method
     "calibrated": "BOOLEAN",
     "variant": "VARCHAR",
-    "baseline": "BOOLEAN",  # a reference baseline, which does not compete
-    "supervised": "BOOLEAN",  # is handed true labels, and does not compete
+    "baseline": "BOOLEAN",  # a reference baseline, which is not ranked
+    "supervised": "BOOLEAN",  # uses true labels, and is not ranked
     # the run
     "profile": "VARCHAR",
     "prior_source": "VARCHAR",  # "true", or the method that estimated it
-    "prior_used": "DOUBLE",  # the prior the algorithm was told
+    "prior_used": "DOUBLE",  # the prior the algorithm was given
     "split": "INTEGER",
     "config": "INTEGER",
     "hyper": "VARCHAR",  # JSON
@@ -62,44 +62,53 @@ COLUMNS: dict[str, str] = {
     "version": "VARCHAR",
     "torch": "VARCHAR",
 }
-MADE_BY = (
-    "fleet",
-    "seconds",
-    "device",
-    "version",
-    "torch",
-)  # may differ between two computations of the same run
+METHOD_COLUMNS = (  # tell the rows of a table apart
+    "algorithm",
+    "base",
+    "calibrated",
+    "variant",
+    "baseline",
+    "supervised",
+    "profile",
+    "prior_source",
+    "precision",
+    "optimizer",
+)
+# These may differ between two computations of the same run.
+COMPUTATION_COLUMNS = ("fleet", "seconds", "device", "version", "torch")
 
 
 def is_value(column: str) -> bool:
-    """Is it a criterion, a test metric, or what they are made of?"""
-    return column.startswith(VALUES)
+    """Return whether a column is a criterion, a test metric, or a count behind one."""
+    return column.startswith(VALUE_PREFIXES)
 
 
-def kinds(columns: Iterable[str]) -> dict[str, str]:
-    """The types of a table's columns: those demanded first, then values."""
-    return COLUMNS | {name: "DOUBLE" for name in columns if is_value(name)}
+def has_schema(columns: Mapping[str, str]) -> bool:
+    """Return whether these are the columns, with their types, of a table that puarena wrote."""
+    if not COLUMNS.items() <= columns.items():
+        return False
+    others = [name for name in columns if name not in COLUMNS]
+    return all(is_value(name) and columns[name] == "DOUBLE" for name in others)
 
 
 def select_list(columns: Iterable[str]) -> str:
-    """SQL that brings a table's columns into order and to their types."""
-    return ", ".join(
-        f"CAST({sql_name(n)} AS {kind}) AS {sql_name(n)}" for n, kind in kinds(columns).items()
-    )
+    """Return SQL that casts a table's columns to their types, the required ones first."""
+    types = COLUMNS | {name: "DOUBLE" for name in columns if is_value(name)}
+    names = {quote_name(column): kind for column, kind in types.items()}
+    return ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in names.items())
 
 
 def check_frame(frame: DataFrame, fleet: str) -> None:
-    """Refuse rows that are not a fleet's curves: a mistake of the program, not of its user."""
-    columns = list(map(str, frame.columns))
+    """Raise ValueError for rows that are not a fleet's curves, which is an error of the program."""
+    columns = [str(name) for name in frame.columns]
     missing = set(COLUMNS) - set(columns)
     foreign = [name for name in columns if name not in COLUMNS and not is_value(name)]
     if missing or foreign or len(set(columns)) != len(columns):
         raise ValueError(
             f"a shard's columns are wrong: missing {sorted(missing)}, foreign {sorted(foreign)}"
         )
-    if set(frame["fleet"]) - {fleet}:
-        raise ValueError(
-            f"the shard of fleet {fleet!r} has rows of {sorted(set(frame['fleet']) - {fleet})}"
-        )
+    others = set(frame["fleet"]) - {fleet}
+    if others:
+        raise ValueError(f"the shard of fleet {fleet!r} has rows of {sorted(others)}")
     if frame.duplicated(["run", "step"]).any():
         raise ValueError(f"the shard of fleet {fleet!r} has two rows of one run and step")

@@ -1,7 +1,8 @@
 """Atomic writes, embedded checksums, and other helpers for files.
 
-An atomic write goes to a temporary file in the same folder, which is flushed to the disk and then renamed, so that a
-reader sees the old file or the new one. A sealed file contains the SHA-256 of its own bytes.
+An atomic write goes to a temporary file in the same folder, which is flushed to the disk and then
+renamed, so that a reader sees the old file or the new one. A sealed file contains the SHA-256 of
+its own bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _temporary_numbers = count()
 def atomic_write(target: Path, exclusive: bool = False) -> Iterator[Path]:
     """Give the path of a temporary file, and rename it to ``target`` when the block ends.
 
-    With ``exclusive`` an existing target raises ``FileExistsError``; of several processes, one succeeds.
+    With ``exclusive`` an existing target raises ``FileExistsError``; of several processes, one
+    succeeds.
     """
     temp = _temporary_path(target)
     try:
@@ -67,7 +69,8 @@ def _link_new(temp: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in NO_LINK_ERRORS:
             raise
-        # Some file systems have no hard links. There a reader may see a part of the file for a moment.
+        # Some file systems have no hard links. There a reader may see a part of the file for a
+        # moment.
         with target.open("xb") as file:
             file.write(temp.read_bytes())
             file.flush()
@@ -161,7 +164,8 @@ def is_intact(content: bytes) -> bool | None:
 def cannot_write(target: Path, error: Exception) -> UserError:
     """Return the error for a file that could not be written."""
     return UserError(
-        f"cannot write '{target}' ({describe_error(error)}); everything stored before is still there",
+        f"cannot write '{target}' ({describe_error(error)}); everything stored before is still "
+        "there",
         "cannot-write",
     )
 

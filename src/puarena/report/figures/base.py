@@ -114,7 +114,7 @@ def read_figure_data(
         for m in records
     )
     # A summary has few records of a run, and the best may not be among them.
-    where = "WHERE false" if curves.store is not None and curves.store.summarized else ""
+    where = "WHERE false" if curves.store is not None and curves.store.is_summarized else ""
     highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {where} GROUP BY ALL")
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"

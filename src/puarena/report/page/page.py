@@ -99,34 +99,34 @@ def _describe_results(curves: Curves) -> dict[str, Any]:
             "summary": False,
             "sources": [],
         }
-    spec = store.spec
+    spec = store.info.spec
     name = str(spec.get("name") or "")
     file = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "puarena"
     return {
         "title": spec.get("title") or f"{name or 'puarena'}: results",
         "description": spec.get("description", ""),
-        "first_lines": [*store.info.get("notes", []), *describe_missing_runs(curves)],
+        "first_lines": [*store.info.notes, *describe_missing_runs(curves)],
         "spec": json.dumps(spec, indent=2, ensure_ascii=False),
         "spec_hash": store.spec_hash,
         "file": f"{file}.json",
-        "versions": store.info["versions"],
-        "summary": store.summarized,
-        "sources": store.info.get("sources", []),
+        "versions": store.info.versions,
+        "summary": store.is_summarized,
+        "sources": store.info.sources,
         **_describe_origin(store),
     }
 
 
 def _describe_origin(store: Results) -> dict[str, str]:
     """Return the date of the results, the commit of the program and the machine, if known."""
-    card = read_card(store.path) if card_file(store.path).is_file() else {}
-    date = str(card.get("published") or store.info.get("date", ""))
+    card = read_card(store.path) if card_file(store.path).is_file() else None
+    date = (card.published if card else "") or store.info.date
     if not date and store.path.is_dir():
         times = [file.stat().st_mtime for file in store.path.glob("shards/*.parquet")]
         if times:
             date = datetime.fromtimestamp(max(times), UTC).date().isoformat()
     origin = {"date": date}
     for name in ("commit", "machine"):
-        origin[name] = str(card.get(name) or store.info.get(name) or "")
+        origin[name] = getattr(card, name, "") or getattr(store.info, name)
     return origin
 
 
@@ -161,8 +161,8 @@ def _count_runs(curves: Curves) -> dict[str, Any]:
     """Return the numbers of runs and records, the versions that made them, and the failures."""
     store = curves.store
     ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
-    if store:
-        records = store.info.get("summary", {}).get("records", records)
+    if store and store.info.summary:
+        records = store.info.summary.records
     keys = ", ".join(f'"{name}"' for name in (*PROBLEM_COLUMNS, "algorithm", "split"))
     ((configs,),) = curves.rows(
         f"SELECT max(n) FROM (SELECT count(DISTINCT config) AS n FROM curves GROUP BY {keys})"
@@ -180,7 +180,7 @@ def _count_runs(curves: Curves) -> dict[str, Any]:
         "makers": curves.rows("SELECT DISTINCT device, version, torch FROM curves ORDER BY ALL"),
         "diverged": diverged.assign(problem=labels).to_dict("records"),
         "failures": failures,
-        "lost": sum(len(failure["runs"]) for failure in failures),
+        "lost": sum(len(failure.runs) for failure in failures),
     }
 
 

@@ -1,4 +1,4 @@
-"""Merging results folders and exporting summaries: nothing lost, nothing doubled, conflicts in one sentence."""
+"""Reading, merging and exporting results: nothing is lost or doubled, and a conflict is one error."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena.cli import app
-from puarena.errors import UserError
-from puarena.experiments.joint_spec import planned, unite
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
 from puarena.report import aggregate, load, select, table, to_csv
 from puarena.report.export import export, portable
-from puarena.results import Folder, open_results
-from puarena.results.merge import merge as join
-from puarena.results.summary import Summary
+from puarena.results import Folder, Summary, open_results
+from puarena.results.combine import BY_METHOD, merge
 from sample_results import curves
+from user_errors import raises_user_error
 
 SPEC = Spec(
     name="whole",
@@ -33,10 +31,6 @@ SPEC = Spec(
     steps=100,
     record_every=50,
 )
-
-
-def merge(paths, out, overlap="refuse"):
-    return join(paths, out, unite, overlap)
 
 
 def made(path: Path, spec: Spec, only: Any = None, **fixed: Any) -> Path:
@@ -84,8 +78,8 @@ def test_parts_of_one_spec_become_the_whole(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(sorted_curves(tmp_path / "c"), sorted_curves(whole))
     store = open_results(tmp_path / "c")
     assert store.spec_hash == open_results(whole).spec_hash  # 'puarena run' goes on with it
-    assert [part["folder"] for part in store.info["sources"]] == ["a", "b"]
-    assert [part["runs"] for part in store.info["sources"]] == [8, 16]
+    assert [part.folder for part in store.info.sources] == ["a", "b"]
+    assert [part.runs for part in store.info.sources] == [8, 16]
     assert to_csv(table(tmp_path / "c")) == to_csv(table(whole))
     assert not list(tmp_path.glob(".*"))
 
@@ -96,8 +90,8 @@ def test_filters_of_one_spec_are_united(tmp_path: Path) -> None:
     merge([a, b], tmp_path / "c")
     store = open_results(tmp_path / "c")
     assert store.spec_hash == make_plan(SPEC).spec.hash()
-    assert store.spec["name"] == "whole"
-    assert set(planned(store)) == store.done_runs()
+    assert store.spec.name == "whole"
+    assert set(store.known_runs()) == store.done_runs()
     assert len(store.done_runs()) == 24
 
 
@@ -106,15 +100,15 @@ def test_a_united_spec_plans_only_what_its_sources_planned(tmp_path: Path) -> No
     b = made(tmp_path / "b", SPEC.override(cases=[2], algorithms=["nnpu"], name="other"))
     merge([a, b], tmp_path / "c")
     store = open_results(tmp_path / "c")
-    assert store.spec["algorithms"] == ["upu", "nnpu"]
-    assert (store.spec["splits"], store.spec["name"]) == (2, "merged")
-    assert len(planned(store)) == 2 + 4
-    assert set(planned(store)) <= store.done_runs()
+    assert store.spec.algorithms == ("upu", "nnpu")
+    assert (store.spec.splits, store.spec.name) == (2, "merged")
+    assert len(store.known_runs()) == 2 + 4
+    assert set(store.known_runs()) <= store.done_runs()
     d = made(tmp_path / "d", SPEC.override(algorithms=["pn-naive"]))
     merge([tmp_path / "c", d], tmp_path / "e")
-    sources = open_results(tmp_path / "e").info["sources"]
-    assert [part["folder"] for part in sources] == ["c/a", "c/b", "d"]
-    assert len(planned(open_results(tmp_path / "e"))) == 6 + 8
+    sources = open_results(tmp_path / "e").info.sources
+    assert [part.folder for part in sources] == ["c/a", "c/b", "d"]
+    assert len(open_results(tmp_path / "e").known_runs()) == 6 + 8
 
 
 def test_the_same_run_twice(tmp_path: Path) -> None:
@@ -128,9 +122,7 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
     assert len(frame) == 24 * 3
     assert set(frame[frame["algorithm"] == "nnpu"]["device"]) == {"x"}  # of the first folder
     other = made(tmp_path / "d", SPEC.override(algorithms=["nnpu"]), test_accuracy=0.123)
-    with pytest.raises(
-        UserError, match=r"a' and '.*d' have different results of the same run \(.*nnpu on digits"
-    ):
+    with raises_user_error("conflict", str(a), str(other), "nnpu on digits"):
         merge([a, other], tmp_path / "e")
     assert not (tmp_path / "e").exists()
     done = merge([other, a], tmp_path / "e", overlap="first")
@@ -139,30 +131,15 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
     assert set(frame[frame["algorithm"] == "nnpu"]["test_accuracy"]) == {0.123}
 
 
-def test_tables_and_images_of_another_precision_are_united(tmp_path: Path) -> None:
-    small = SPEC.override(algorithms=["upu"], splits=1)
-    images = small.override(datasets=["cifar10"])
-    a = made(tmp_path / "a", small)
-    b = made(tmp_path / "b", images.override(precision="bf16", network="resnet34"))
-    assert merge([a, b], tmp_path / "c").runs == 8
-    joined = open_results(tmp_path / "c").spec
-    assert (joined["precision"], joined["network"]) == ("bf16", "resnet34")
-    assert set(load(tmp_path / "c").df()["run"]) == set(make_plan(Spec.load(joined)).run_ids)
-    c = made(tmp_path / "exact", images.override(precision="float32"))
-    with pytest.raises(UserError, match=r"different protocols \((network|precision)"):
-        merge([b, c], tmp_path / "d")
-
-
 def test_merging_runs_no_plugin(tmp_path: Path) -> None:
-    """Not even for a network that only a plugin knows: whose folders these are is not for us to trust."""
+    """Not even for a network that only a plugin has: the folders may be of strangers."""
     (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     common = {"network": "theirs", "plugins": [str(tmp_path / "theirs.py")], "algorithms": ["upu"]}
-    stores = [
+    for name in ("cifar10", "usps"):
         Folder.create(tmp_path / name, {"problems": [{"dataset": name}], **common}, name)
-        for name in ("cifar10", "usps")
-    ]
-    united, _ = unite(stores)
-    assert [part["dataset"] for part in united["problems"]] == ["cifar10", "usps"]
+    merge([tmp_path / "cifar10", tmp_path / "usps"], tmp_path / "both")
+    spec = open_results(tmp_path / "both").spec
+    assert [part.dataset for part in spec.problems] == ["cifar10", "usps"]
     assert not (tmp_path / "ran").exists()
 
 
@@ -179,7 +156,7 @@ def test_users_files_need_not_be_here(tmp_path: Path) -> None:
 def test_other_protocols_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     small = SPEC.override(algorithms=["upu"], splits=1)
     a, b = made(tmp_path / "a", small), made(tmp_path / "b", small.override(**{key: value}))
-    with pytest.raises(UserError, match=rf"different protocols \({key}: .*; they cannot be merged"):
+    with raises_user_error("conflict", f"{key}: "):
         merge([a, b], tmp_path / "c")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
@@ -188,12 +165,10 @@ def test_other_hyperparameters_are_refused_only_where_both_use_them(tmp_path: Pa
     a = made(tmp_path / "a", SPEC.override(algorithms=["upu"], hyper={"upu": {"lr": 0.1}}))
     b = made(tmp_path / "b", SPEC.override(algorithms=["upu", "nnpu"], splits=1))
     c = made(tmp_path / "c", SPEC.override(algorithms=["nnpu"]))
-    with pytest.raises(
-        UserError, match=r"different hyperparameters of upu \(\{\"lr\": 0.1\} and \{\}\)"
-    ):
+    with raises_user_error("conflict", "upu", '{"lr": 0.1}'):
         merge([a, b], tmp_path / "d")
     merge([a, c], tmp_path / "d")
-    assert open_results(tmp_path / "d").spec["hyper"] == {"upu": {"lr": 0.1}}
+    assert open_results(tmp_path / "d").spec.hyper == {"upu": {"lr": 0.1}}
 
 
 def test_mistakes(tmp_path: Path) -> None:
@@ -201,23 +176,21 @@ def test_mistakes(tmp_path: Path) -> None:
     b = Path(shutil.copytree(a, tmp_path / "b"))
     info = json.loads((b / "spec.json").read_text())
     (b / "spec.json").write_text(json.dumps(info | {"versions": {"puarena": "0.0.7"}}))
-    with pytest.raises(
-        UserError, match=r"made by puarena .* and '.*b' by 0\.0\.7, whose numbers may differ"
-    ):
+    with raises_user_error("conflict", "0.0.7"):
         merge([a, b], tmp_path / "c")
     (b / "spec.json").write_text(json.dumps(info | {"format": 99}))
-    with pytest.raises(UserError, match="format 99"):
+    with raises_user_error("wrong-format", "format 99"):
         merge([a, b], tmp_path / "c")
-    with pytest.raises(UserError, match="at least two"):
+    with raises_user_error("invalid-value", "two"):
         merge([a], tmp_path / "c")
-    with pytest.raises(UserError, match="already exists"):
+    with raises_user_error("conflict", str(a)):
         merge([a, a], a)
-    with pytest.raises(UserError, match="did you mean 'first'"):
+    with raises_user_error("unknown-name", "frist", "'first'"):
         merge([a, a], tmp_path / "c", overlap="frist")
-    with pytest.raises(UserError, match="cannot write"):
+    with raises_user_error("cannot-write", "spec.json"):
         merge([a, a], tmp_path / "a" / "spec.json" / "c")
     (a / "shards" / "x.parquet").write_text("nonsense")
-    with pytest.raises(UserError, match=r"x\.parquet' is truncated"):
+    with raises_user_error("damaged-file", "x.parquet"):
         merge([a, a], tmp_path / "c")
 
 
@@ -280,8 +253,8 @@ def test_a_summary_gives_the_same_tables(folder: Path, tmp_path: Path) -> None:
     assert isinstance(store, Summary)
     assert store.spec == open_results(folder).spec
     assert store.failures() == open_results(folder).failures()
-    assert len(set(planned(store)) & store.done_runs()) == 24
-    assert store.info["summary"]["records"] == 24 * 9
+    assert len(set(store.known_runs()) & store.done_runs()) == 24
+    assert store.facts.records == 24 * 9
     assert len(puarena.load(file).df()) == counts["records"]
     assert export(file, tmp_path / "again.parquet")["records"] == counts["records"]
 
@@ -295,18 +268,16 @@ def test_a_summary_is_read_only_and_checked(folder: Path, tmp_path: Path) -> Non
     shard = next(folder.glob("shards/*"))
     (tmp_path / "t.txt").write_text("hello")
     for wrong in (file, shard, tmp_path / "t.txt"):
-        with pytest.raises(
-            UserError, match="neither a results folder nor a summary that 'puarena export' wrote"
-        ):
+        with raises_user_error("wrong-format", str(wrong)):
             table(wrong)
     damaged = bytearray(whole)
     damaged[4:400] = bytes(396)
     file.write_bytes(damaged)
-    with pytest.raises(UserError, match="is damaged; get it again"):
+    with raises_user_error("damaged-file", str(file)):
         table(file)
-    with pytest.raises(UserError, match="no results yet"):
-        export(Folder.create(tmp_path / "empty", {}, "abc"), file)
-    with pytest.raises(UserError, match="cannot write"):
+    with raises_user_error("no-results", "empty"):
+        export(Folder.create(tmp_path / "empty", SPEC, "abc"), file)
+    with raises_user_error("cannot-write", "nowhere"):
         export(folder, tmp_path / "nowhere" / "s.parquet")
 
 
@@ -330,7 +301,7 @@ def test_summaries_can_be_merged(folder: Path, tmp_path: Path) -> None:
     chosen = select(tmp_path / "c")
     old = chosen[chosen["algorithm"] != "upu-c"].reset_index(drop=True)
     pd.testing.assert_frame_equal(old, select(folder))
-    assert [part["kind"] for part in open_results(tmp_path / "c").info["sources"]] == [
+    assert [part.kind for part in open_results(tmp_path / "c").info.sources] == [
         "summary",
         "results folder",
     ]
@@ -355,3 +326,51 @@ def test_commands(folder: Path, tmp_path: Path) -> None:
     assert "upu-c" in call("report", tmp_path / "c").stdout
     wrong = call("merge", folder, folder, "--out", folder)
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+
+
+# several results read as one
+
+
+def test_reading_several_is_reading_their_merge(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(algorithms=["upu", "nnpu"]))
+    b = made(tmp_path / "b", SPEC.override(algorithms=["nnpu", "pn-naive"]))
+    merge([a, b], tmp_path / "c")
+    together = open_results([a, b])
+    columns = ["run", "step"]
+    pd.testing.assert_frame_equal(
+        together.relation().df().drop(columns="fleet").sort_values(columns, ignore_index=True),
+        sorted_curves(tmp_path / "c"),
+    )
+    assert to_csv(table([a, b])) == to_csv(table(tmp_path / "c"))
+    assert together.spec == open_results(tmp_path / "c").spec
+    other = made(tmp_path / "d", SPEC.override(steps=200))
+    with raises_user_error("conflict", "steps: 100 and 200"):
+        open_results([a, other])
+
+
+def test_methods_are_shown_from_the_first_that_has_them(tmp_path: Path) -> None:
+    a = made(tmp_path / "a", SPEC.override(algorithms=["upu"], splits=1), test_auc=0.1)
+    b = made(tmp_path / "b", SPEC.override(algorithms=["upu", "nnpu"], steps=200), test_auc=0.2)
+    both = open_results([a, b], BY_METHOD)
+    values = both.relation().project("algorithm, test_auc").distinct().fetchall()
+    assert sorted(values) == [("nnpu", 0.2), ("upu", 0.1)]
+    protocol, rows = both.info.notes
+    assert "steps: 100 and 200" in protocol
+    assert "splits: 1 and 2" in protocol
+    assert "upu" in rows
+    c = made(tmp_path / "c", SPEC.override(datasets=["letter"]))
+    with raises_user_error("missing-data", "letter"):
+        open_results([a, c], BY_METHOD)
+
+
+def test_a_table_that_was_edited_between_two_runs_is_not_joined(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("file: own.csv\nlabel: y\npositive: [[1]]\n")
+    spec = SPEC.to_dict() | {"problems": [{"dataset": str(tmp_path / "own.yaml")}]}
+    for name, digits in (("a", "1234"), ("b", "1234"), ("c", "5678")):
+        revisions = {str(tmp_path / "own.yaml"): f"own:{digits}"}
+        spec_hash = Spec.load(spec).hash(revisions)
+        Folder.create(tmp_path / name, spec, spec_hash, revisions=revisions)
+    (tmp_path / "own.yaml").unlink()  # it is not needed for this
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "ab")
+    with raises_user_error("conflict", "'own'"):
+        merge([tmp_path / "a", tmp_path / "c"], tmp_path / "ac")

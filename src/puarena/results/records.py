@@ -1,0 +1,161 @@
+"""Typed records of the JSON in a results folder, a summary and a card.
+
+Everything that such a file says is read through these models, so that a wrong type is one error in
+one place.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from puarena.errors import UserError
+from puarena.utils.files import cannot_read
+
+FleetName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}$")]
+
+
+def _check_versions(versions: dict[str, str]) -> dict[str, str]:
+    if "puarena" not in versions:
+        raise ValueError("there is no version of puarena")
+    return versions
+
+
+Versions = Annotated[dict[str, str], AfterValidator(_check_versions)]
+AnyStored = TypeVar("AnyStored", bound="Stored")
+
+
+class Stored(BaseModel):
+    """A record that is stored as JSON; keys that are not known here are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def to_json(self) -> str:
+        """Return the record as JSON."""
+        return self.model_dump_json(indent=2, exclude_unset=True)
+
+
+class FailureNote(Stored):
+    """Why a fleet could not be finished: ``failures/FLEET.json``."""
+
+    fleet: FleetName
+    runs: tuple[str, ...]
+    reason: str
+    exception: str = ""
+    message: str = ""
+    place: str = ""
+    machine: str = ""
+    seconds: float = 0.0
+    label: str = ""
+    attempt: int = 1
+    time: str = ""
+
+
+class Origin(Stored):
+    """One of several results that were joined."""
+
+    folder: str
+    kind: Literal["results folder", "summary"]
+    runs: int
+    spec_hash: str
+    versions: Versions
+    spec: dict[str, Any]
+
+
+class SummaryFacts(Stored):
+    """What an exported summary was made from."""
+
+    criteria: tuple[str, ...] = ()
+    runs: int
+    records: int
+    failures: tuple[FailureNote, ...] = ()
+    puarena: str = ""
+
+
+class ResultsInfo(Stored):
+    """What is known about results as a whole: ``spec.json``, or the metadata of a summary."""
+
+    format: int
+    spec_hash: str
+    spec_seal: str = ""  # digest of the spec
+    versions: Versions
+    command: str = ""  # that made the results, if it was given on a command line
+    machine: str = ""
+    commit: str = ""
+    date: str = ""
+    revisions: dict[str, str] = {}  # of datasets whose names do not determine their content
+    notes: tuple[str, ...] = ()  # for readers of any table
+    merged_by: str = ""
+    sources: tuple[Origin, ...] = ()  # of joined results
+    summary: SummaryFacts | None = None
+    spec: dict[str, Any]
+
+
+class Card(Stored):
+    """What made published results, and the checksums of their files."""
+
+    suite: str
+    profile: str
+    spec_hash: str
+    command: str
+    version: str
+    torch: str
+    device: str
+    versions: Versions
+    training_seconds: float = 0.0
+    name: str = Field(min_length=1)
+    commit: str = ""
+    machine: str = ""
+    wall_seconds: float | None = None
+    published: str = ""
+    runs: dict[str, int]
+    missing: tuple[str, ...] = ()
+    departs: tuple[str, ...] = ()  # from the suite
+    splits: int
+    configs: int
+    steps: int
+    optimizer: str
+    spec: dict[str, Any] | None = None  # if no command makes it
+    files: dict[str, str]  # checksums by file name
+    # of a submission
+    code: str = ""
+    methods: tuple[str, ...] = ()
+
+
+def read_record(kind: type[AnyStored], file: Path, what: str, advice: str) -> AnyStored:
+    """Read a record from a JSON file; ``what`` the file is and the ``advice`` go into the error."""
+    try:
+        # A pipe or a device would block or never end.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise UserError(f"'{file}' is not a file; {advice}", "damaged-file")
+        content = file.read_bytes()
+    except OSError as error:
+        raise cannot_read(file, error) from error
+    return parse_record(kind, content, f"'{file}'", what, advice)
+
+
+def parse_record(
+    kind: type[AnyStored],
+    content: str | bytes | Mapping[str, Any],
+    place: str,
+    what: str,
+    advice: str,
+) -> AnyStored:
+    """Check JSON, or a dictionary, against a record."""
+    try:
+        if isinstance(content, (str, bytes)):
+            return kind.model_validate_json(content)
+        return kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise UserError(f"{place} is truncated or not JSON; {advice}", "damaged-file") from None
+        key = ".".join(map(str, first["loc"]))
+        reason = first["msg"][0].lower() + first["msg"][1:]
+        raise UserError(
+            f"{place} is not {what} ({key or 'content'}: {reason}); {advice}", "wrong-format"
+        ) from None
