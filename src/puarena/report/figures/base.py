@@ -15,7 +15,7 @@ from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import in_order, read_methods
 from puarena.report.select import add_labels, keep_algorithms, select
 from puarena.report.sources import GROUP, Curves, Source, opened
-from puarena.results.sql import sql_text
+from puarena.results.parquet import quote_text
 
 if TYPE_CHECKING:
     from altair import Chart, FacetChart, LayerChart
@@ -149,7 +149,7 @@ def _thin_curves(curves: Curves, chosen: DataFrame, columns: list[str], points: 
 
 def list_runs(chosen: DataFrame) -> str:
     """Return SQL for the runs of a selection."""
-    return ", ".join(sql_text(run) for run in sorted(set(chosen["run"])))
+    return ", ".join(quote_text(run) for run in sorted(set(chosen["run"])))
 
 
 # numbers
