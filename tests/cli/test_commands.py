@@ -211,7 +211,7 @@ def test_the_demo_on_a_users_data(churn):
     result = call(line)
     assert result.exit_code == 0, result.output
     assert "churn has no case 2" in result.stderr
-    spec = open_results("results").spec
+    spec = open_results("results").info.spec
     assert "digits" not in json.dumps(spec)
     assert spec["title"] == ""
     assert "on churn" in spec["description"]
@@ -262,7 +262,7 @@ def test_fleet_size_and_workers_change_no_number(tmp_path):
 def test_parameters_of_python_can_be_set(tmp_path):
     line = f"run demo {TINY} --set seed=3 --set checkpoint-every=1m --set threads=1"
     assert call(f"{line} --out {{out}}", out=tmp_path / "a").exit_code == 0
-    assert open_results(tmp_path / "a").spec["seed"] == 3
+    assert open_results(tmp_path / "a").spec.seed == 3
     given = ["threads=2", "capture=off", "slurm_time=4h", "slurm=a=b", "slurm=c=d", "gpus=0,1"]
     assert options.read_parameters(given) == {
         "threads": 2,
