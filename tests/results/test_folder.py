@@ -20,7 +20,7 @@ from puarena import __version__
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.experiments.spec import Spec
-from puarena.experiments.status import standing
+from puarena.experiments.status import read_status
 from puarena.report import describe_missing_runs, write_page
 from puarena.results import COLUMNS, Folder, folder, open_results
 from puarena.utils import files
@@ -347,7 +347,7 @@ def test_wrong_types_are_an_error_or_make_no_difference(
         with suppress(UserError):
             opened = Folder(store.path)
             describe_missing_runs(opened)
-            standing(opened)
+            read_status(opened)
             # The page shows a spec as text, whatever it is.
             if changed.get("spec") == content.get("spec"):
                 write_page(opened, store.path / "page.html")
