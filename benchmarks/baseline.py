@@ -1,8 +1,9 @@
 """The straightforward way to train one run: what benchmarks/speed.py compares with.
 
-One network at a time, a ``DataLoader`` that collates samples one by one, ``.item()`` after every step, three passes
-over validation data and one over test data every 100 steps. The algorithms' objectives are the library's own (a stack
-of one run), so that only the way of training differs. It is a yardstick: nothing of the library imports it.
+One network at a time, a ``DataLoader`` that collates samples one by one, ``.item()`` after every
+step, three passes over validation data and one over test data every 100 steps. The algorithms'
+objectives are the library's own (a stack of one run), so that only the way of training differs. It
+is a yardstick: nothing of the library imports it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Points(Dataset):
 
 
 class OneRun(nn.Module):
-    """A plain two-layer perceptron behind the library's ``[runs, batch, …]`` shapes, for a single run."""
+    """A plain two-layer perceptron behind the library's ``[runs, batch, …]`` shapes, for a single
+    run.
+    """
 
     def __init__(self, features: int, hidden: int = 500) -> None:
         super().__init__()
@@ -119,7 +122,9 @@ def evaluate(
 def steps_per_second(
     name: str, features: Tensor, data: PUData, hidden: HiddenLabels, batch_size: int, seconds: float
 ) -> float:
-    """Train one run for about ``seconds`` and return its steps per second, evaluation every 100 steps included."""
+    """Train one run for about ``seconds`` and return its steps per second, evaluation every 100
+    steps included.
+    """
     entry = catalog.get(name)
     index = {
         key: torch.tensor(getattr(data, key))

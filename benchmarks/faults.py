@@ -1,13 +1,15 @@
-"""What interruptions cost: processes killed at random moments, bits flipped, folders raced for. Prints figures.
+"""What interruptions cost: processes killed at random moments, bits flipped, folders raced for.
+Prints figures.
 
-    python benchmarks/faults.py group --times 50      # kill -9 of the whole process group
-    python benchmarks/faults.py worker --times 20     # kill -9 of single worker processes
-    python benchmarks/faults.py driver --times 20     # kill -9 of the process that manages them
-    python benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed
-    python benchmarks/faults.py ray --times 5         # a local Ray of three nodes: nodes, raylets, workers killed
-    python benchmarks/faults.py flips --times 400     # single bits of shards and states
-    python benchmarks/faults.py race --times 200      # two specs for one folder
-    python benchmarks/faults.py limits                # disk full, few handles, little memory, a folder that goes
+    python benchmarks/faults.py group --times 50      # kill -9 of the whole process group python
+    benchmarks/faults.py worker --times 20     # kill -9 of single worker processes python
+    benchmarks/faults.py driver --times 20     # kill -9 of the process that manages them python
+    benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed python
+    benchmarks/faults.py ray --times 5         # a local Ray of three nodes: nodes, raylets, workers
+    killed python benchmarks/faults.py flips --times 400     # single bits of shards and states
+    python benchmarks/faults.py race --times 200      # two specs for one folder python
+    benchmarks/faults.py limits                # disk full, few handles, little memory, a folder
+    that goes
 
 benchmarks/soak.py has the hour of mixed suites.
 
@@ -116,7 +118,9 @@ def undisturbed(folder: Path, spec: Spec = SPEC) -> Path:
 
 
 def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
-    """Kill the group, the driver or one worker of it, at random moments, until that was done often enough."""
+    """Kill the group, the driver or one worker of it, at random moments, until that was done often
+    enough.
+    """
     whole, done, complete, left, training = undisturbed(folder), 0, 0, 0, 0
     while done < times:
         began, process = time.time(), command(folder)

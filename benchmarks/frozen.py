@@ -1,8 +1,8 @@
 """Numbers that a change of structure must not change: recorded once, compared after every step.
 
-    python benchmarks/frozen.py record benchmarks/frozen.json
-    python benchmarks/frozen.py compare benchmarks/frozen.json          # exits with 1 if one differs
-    python benchmarks/frozen.py compare benchmarks/frozen.json --only demo,tables --work FOLDER
+    python benchmarks/frozen.py record benchmarks/frozen.json python benchmarks/frozen.py compare
+    benchmarks/frozen.json          # exits with 1 if one differs python benchmarks/frozen.py
+    compare benchmarks/frozen.json --only demo,tables --work FOLDER
 
 Items: the curves of short runs (``demo``, ``tabular-definition``, ``tabular-released``; ``biased``:
 labels not given at random; ``two-sample``, with an estimated prior, too; ``authors``: the authors'

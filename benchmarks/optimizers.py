@@ -1,11 +1,12 @@
-"""What the common optimizer costs whom: the same problems run with the protocol's optimizer and with the authors' own.
+"""What the common optimizer costs whom: the same problems run with the protocol's optimizer and
+with the authors' own.
 
     python benchmarks/optimizers.py PROTOCOL AUTHORS [ALGORITHM ...]
 
-PROTOCOL and AUTHORS are results folders, summaries or published:NAME, of ``puarena run`` with and without ``--optimizer
-authors``; AUTHORS may hold several, with a comma. Prints a Markdown table; nothing is trained. A difference is the mean
-over problems and splits that both have, with its 95% interval by Student's t over them, not corrected for how many
-there are.
+PROTOCOL and AUTHORS are results folders, summaries or published:NAME, of ``puarena run`` with and
+without ``--optimizer authors``; AUTHORS may hold several, with a comma. Prints a Markdown table;
+nothing is trained. A difference is the mean over problems and splits that both have, with its 95%
+interval by Student's t over them, not corrected for how many there are.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ SHOWN = ("oa", "pa")
 
 @dataclass(frozen=True)
 class Cost:
-    """Accuracy of one method, in percent, with either optimizer, over the problems and splits that both have."""
+    """Accuracy of one method, in percent, with either optimizer, over the problems and splits that
+    both have.
+    """
 
     method: Method
     protocol: float
@@ -64,7 +67,9 @@ class Cost:
 
 
 def chosen(source: Source, criterion: str) -> DataFrame:
-    """What a criterion of the tables chose for every method, in percent, whichever form the profile gives it."""
+    """What a criterion of the tables chose for every method, in percent, whichever form the profile
+    gives it.
+    """
     rows = select(source)
     pairs = zip(rows["profile"], rows["criterion"], strict=True)
     rows = rows[[find_published_criterion(profile, name) == criterion for profile, name in pairs]]
@@ -72,7 +77,9 @@ def chosen(source: Source, criterion: str) -> DataFrame:
 
 
 def costs(protocol: DataFrame, authors: DataFrame) -> tuple[list[Cost], list[Method]]:
-    """Every method with its own optimizer against the common one; and those that have none of their own."""
+    """Every method with its own optimizer against the common one; and those that have none of their
+    own.
+    """
     both = protocol[protocol["optimizer"] != OWN].merge(
         authors, on=KEYS, suffixes=("_protocol", "")
     )

@@ -1,9 +1,10 @@
-"""Run everything that is published again, each by the command on its card, and publish it into a folder of its own.
+"""Run everything that is published again, each by the command on its card, and publish it into a
+folder of its own.
 
     python benchmarks/repeat.py [--list] [--results DIR] [--out DIR] [NAME ...]
 
-All of ``results/`` unless names are given; ``--list`` prints the commands. Interrupted, it goes on where it was. Last
-comes ``puarena compare``, with what is published.
+All of ``results/`` unless names are given; ``--list`` prints the commands. Interrupted, it goes on
+where it was. Last comes ``puarena compare``, with what is published.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PUARENA = [sys.executable, "-m", "puarena"]
 
 
 def commands(results: Path, out: Path, names: Sequence[str] = ()) -> dict[str, list[list[str]]]:
-    """What to call for every published result: run, publish, compare; a spec that no command says is written down."""
+    """What to call for every published result: run, publish, compare; a spec that no command says
+    is written down.
+    """
     cards = {
         name: read_card(file)
         for name, file in list_summaries(results).items()

@@ -1,11 +1,15 @@
-"""The figures of docs/replication.md, from the published summaries: seconds, a toy aside no training.
+"""The figures of docs/replication.md, from the published summaries: seconds, a toy aside no
+training.
 
-    python benchmarks/replication.py            the effects, each with n and an interval
-    python benchmarks/replication.py --tables   both profiles and the published numbers side by side, in Markdown
+    python benchmarks/replication.py            the effects, each with n and an interval python
+    benchmarks/replication.py --tables   both profiles and the published numbers side by side, in
+    Markdown
 
-With ``--results DIR`` from the summaries in a folder, such as the one that ``make replicate`` writes.
+With ``--results DIR`` from the summaries in a folder, such as the one that ``make replicate``
+writes.
 
-Intervals are 95% intervals of a mean by Student's t. Over methods: one value per method, the mean over its problems.
+Intervals are 95% intervals of a mean by Student's t. Over methods: one value per method, the mean
+over its problems.
 """
 
 from __future__ import annotations
@@ -172,7 +176,9 @@ def agreements() -> None:
 
 
 def tables() -> None:
-    """Accuracy under OA, side by side; the published Case 2 is not among the numbers that come with the package."""
+    """Accuracy under OA, side by side; the published Case 2 is not among the numbers that come with
+    the package.
+    """
     theirs = {(k[0].dataset, k[0].case, *k[1:]): v for k, v in read_published().items()}
     ours = {}
     for profile in PROFILES:

@@ -1,6 +1,8 @@
-"""Selection, all tables and the page over 5,520 made-up runs with 200 records each: how long, how much memory.
+"""Selection, all tables and the page over 5,520 made-up runs with 200 records each: how long, how
+much memory.
 
-Not a test: ``python benchmarks/scale_report.py [FOLDER]`` prints the figures. The folder is made if it is not there.
+Not a test: ``python benchmarks/scale_report.py [FOLDER]`` prints the figures. The folder is made if
+it is not there.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ SPLITS, CONFIGS, RECORDS = 3, 10, 200
 
 
 def make(folder: Path) -> None:
-    """Write 8 problems x 23 algorithms x 3 splits x 10 configurations, one shard per problem and algorithm."""
+    """Write 8 problems x 23 algorithms x 3 splits x 10 configurations, one shard per problem and
+    algorithm.
+    """
     random = np.random.default_rng(0)
     store = Folder.create(folder, {"name": "scale"}, "scale")
     runs = SPLITS * CONFIGS
@@ -83,7 +87,9 @@ def tables(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the folder if need be (a second call measures a process that did not make it), and measure."""
+    """Make the folder if need be (a second call measures a process that did not make it), and
+    measure.
+    """
     with tempfile.TemporaryDirectory() as temp:
         folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(temp) / "scale"
         if not (folder / "spec.json").exists():

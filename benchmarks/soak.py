@@ -2,10 +2,10 @@
 
     python benchmarks/soak.py --minutes 60 --csv soak.csv --svg docs/images/soak.svg
 
-One suite follows the other: trained in this process and in a worker process, methods by steps and classics, estimated
-priors, a user's table, fleets that break, runs stopped halfway and taken up again; then the tables, the status and a
-look at every file. Meanwhile a thread notes what this process and its children hold. Prints the figures, and draws
-them.
+One suite follows the other: trained in this process and in a worker process, methods by steps and
+classics, estimated priors, a user's table, fleets that break, runs stopped halfway and taken up
+again; then the tables, the status and a look at every file. Meanwhile a thread notes what this
+process and its children hold. Prints the figures, and draws them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def own_table(folder: Path) -> Path:
 
 
 def mixes(folder: Path) -> list[Callable[[int, Path], None]]:
-    """What is done one after the other; each with a number of its own and a folder that is gone afterwards."""
+    """What is done one after the other; each with a number of its own and a folder that is gone
+    afterwards.
+    """
     table = own_table(folder)
     (folder / "breaks.py").write_text(PLUGIN)
 

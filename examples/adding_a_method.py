@@ -2,7 +2,8 @@
 
     python examples/adding_a_method.py [steps]
 
-The same file is a plugin of the command line: ``puarena run demo --plugin examples/adding_a_method.py --algorithms …``.
+The same file is a plugin of the command line: ``puarena run demo --plugin
+examples/adding_a_method.py --algorithms …``.
 """
 
 import sys

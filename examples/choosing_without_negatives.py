@@ -13,12 +13,14 @@ from puarena import PUNetClassifier, PUSearch, PUStratifiedKFold, proxy_accuracy
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 
-# Even digits are positive, 40 % of them are labeled; the test part keeps its true labels for the last column.
+# Even digits are positive, 40 % of them are labeled; the test part keeps its true labels for the
+# last column.
 X, digit = load_digits(return_X_y=True)
 X, X_test, even, even_test = train_test_split(X, digit % 2 == 0, test_size=0.3, random_state=0)
 labeled = even & (np.random.default_rng(0).random(len(X)) < 0.4)
 
-# All configurations of an algorithm with one batch size train together. Chosen by PA, which needs no negative:
+# All configurations of an algorithm with one batch size train together. Chosen by PA, which needs
+# no negative:
 # it is accuracy + prior, estimated from held-out positives and unlabeled rows.
 base = PUNetClassifier("nnpu", prior=0.5, steps=steps, random_state=0)
 search = PUSearch(
@@ -31,7 +33,8 @@ print(
 )
 print(f"true accuracy on the test part: {search.score(X_test, even_test):.3f}")
 
-# The same with scikit-learn's own search: a scorer that needs no negatives, and folds that keep P and U in proportion.
+# The same with scikit-learn's own search: a scorer that needs no negatives, and folds that keep P
+# and U in proportion.
 folds = PUStratifiedKFold(3, random_state=0)
 theirs = RandomizedSearchCV(
     base, {"lr": [1e-3, 3e-3, 1e-2]}, n_iter=2, scoring=proxy_accuracy, cv=folds, random_state=0

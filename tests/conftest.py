@@ -1,4 +1,6 @@
-"""What all tests share: their helper modules (goldens, toys) can be imported, and torch uses one thread."""
+"""What all tests share: their helper modules (goldens, toys) can be imported, and torch uses one
+thread.
+"""
 
 from __future__ import annotations
 

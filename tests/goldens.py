@@ -1,7 +1,7 @@
 """Golden cases: loading, stacking along the run axis, comparing.
 
-The folder is ``tests/golden`` or the one named by ``PUARENA_GOLDEN``; the device is the CPU or the one named by
-``PUARENA_TEST_DEVICE`` (``make test-gpu``).
+The folder is ``tests/golden`` or the one named by ``PUARENA_GOLDEN``; the device is the CPU or the
+one named by ``PUARENA_TEST_DEVICE`` (``make test-gpu``).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def build(
     n_u: int | None = None,
     **hyper: str,
 ) -> Algorithm:
-    """Build an algorithm for a stack of cases; ``hyper`` maps its hyperparameters to names of case parameters."""
+    """Build an algorithm for a stack of cases; ``hyper`` maps its hyperparameters to names of case
+    parameters.
+    """
     first = stack[0]["params"]
     prior = param(stack, "pi", dtype)
     return cls(

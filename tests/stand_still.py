@@ -1,4 +1,6 @@
-"""Experiments that stand still while a file is there, so that a test can interrupt them; commands that always end."""
+"""Experiments that stand still while a file is there, so that a test can interrupt them; commands
+that always end.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ main()
 
 
 def plugged(folder: Path, spec: Spec) -> tuple[Spec, Path]:
-    """A spec of two fleets that stand still, or break, after three epochs while there is a flag; and the flag."""
+    """A spec of two fleets that stand still, or break, after three epochs while there is a flag;
+    and the flag.
+    """
     flag, plugin = folder / "flag", folder / "mine.py"
     plugin.write_text(PLUGIN.format(flag=str(flag), limit=LIMIT))
     return spec.override(algorithms=["mine", "twin"], plugins=[str(plugin)], splits=1), flag
@@ -56,7 +60,9 @@ def plugged(folder: Path, spec: Spec) -> tuple[Spec, Path]:
 
 @contextmanager
 def command(folder: Path, spec: Spec, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """``puarena run`` of a spec into ``folder / "out"``, in a process group of its own, which ends with this."""
+    """``puarena run`` of a spec into ``folder / "out"``, in a process group of its own, which ends
+    with this.
+    """
     (folder / "spec.yaml").write_text(json.dumps(spec.to_dict()))
     words = [
         "run",

@@ -42,7 +42,9 @@ def modules_of(package: Path) -> dict[str, Path]:
 
 
 def imports_of(package: Path) -> list[Import]:
-    """Every import of one module of a package by another, also inside functions, and of a module named by a string."""
+    """Every import of one module of a package by another, also inside functions, and of a module
+    named by a string.
+    """
     modules = modules_of(package)
     found = []
     for module, file in modules.items():
@@ -120,7 +122,9 @@ def _room(module: str) -> str:
 
 
 def trespasses(imports: list[Import], base: set[str], known: dict[str, set[str]]) -> list[str]:
-    """Imports that the table does not allow; the package itself is the face of the house and knows all rooms."""
+    """Imports that the table does not allow; the package itself is the face of the house and knows
+    all rooms.
+    """
     wrong = []
     for i in imports:
         room, inside = _room(i.module), i.target.partition(".")[2]
@@ -166,7 +170,8 @@ def test_the_version_is_all_that_a_room_takes_from_the_package_itself():
 
 
 def cycles_of(imports: list[Import]) -> list[str]:
-    """Sets of modules that import one another, with the imports that do it; lazy ones count, those for types do not.
+    """Sets of modules that import one another, with the imports that do it; lazy ones count, those
+    for types do not.
 
     To import ``a.b.c`` from outside ``a`` is to import ``a`` and ``a.b`` too.
     """

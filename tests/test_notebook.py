@@ -148,7 +148,9 @@ def test_a_search_shows_what_was_tried():
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """A notebook's kernel, as far as anybody here asks for it: the list of what was drawn, and in which place."""
+    """A notebook's kernel, as far as anybody here asks for it: the list of what was drawn, and in
+    which place.
+    """
     drawn: list[tuple[int, str]] = []
     places: list[int] = []
 

@@ -18,7 +18,9 @@ def toy(
     features: int = 4,
     positives_in_u: bool = True,
 ) -> tuple[np.ndarray, PUData, HiddenLabels]:
-    """Return features and a split of a separable toy problem; ``gap`` is the distance of the class means."""
+    """Return features and a split of a separable toy problem; ``gap`` is the distance of the class
+    means.
+    """
     rng = np.random.default_rng(seed)
     n_p = round(rate * n)
     n_u = n - n_p

@@ -2,8 +2,9 @@
 
     python docs/make/figures.py
 
-writes them to docs/images, for readers of a code forge; the site is built with freshly drawn ones. Ink is
-``currentColor``: on the site it is that of the page, in a file of its own it follows the reader's light or dark theme.
+writes them to docs/images, for readers of a code forge; the site is built with freshly drawn ones.
+Ink is ``currentColor``: on the site it is that of the page, in a file of its own it follows the
+reader's light or dark theme.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def _toy_of(way: str, points: int) -> bias_toy.Sample:
 
 
 def negative_part() -> alt.LayerChart:
-    """What a two-sample method takes for its errors on negatives, on one-sample data, plain and calibrated."""
+    """What a two-sample method takes for its errors on negatives, on one-sample data, plain and
+    calibrated.
+    """
     sample = _toy()
     x, rate = sample.x[:, 0], sample.labeled.mean()
     p, u, negative = (
@@ -146,7 +149,9 @@ def _curves(
     y: str,
     best: Callable[[Any], Any] | None = None,
 ) -> alt.LayerChart:
-    """Lines over the threshold, the first one broad; a dot where each says that the best threshold is."""
+    """Lines over the threshold, the first one broad; a dot where each says that the best threshold
+    is.
+    """
     keep = (THRESHOLDS >= -2) & (THRESHOLDS <= 2.5)
     lines = [
         {"threshold": t, "value": 100 * v, "curve": name}
@@ -180,7 +185,9 @@ def _curves(
 
 
 def proxy_accuracy() -> alt.HConcatChart:
-    """PA of every threshold, computed without a negative, beside the accuracy, with many and with few labels."""
+    """PA of every threshold, computed without a negative, beside the accuracy, with many and with
+    few labels.
+    """
     panels = []
     for points, words in (
         (200_000, "200,000 validation points"),

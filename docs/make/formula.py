@@ -1,9 +1,11 @@
-"""Formulas of docstrings and pages, typeset: from the notation that ``puarena explain`` prints to MathML.
+"""Formulas of docstrings and pages, typeset: from the notation that ``puarena explain`` prints to
+MathML.
 
-A formula is written once, as plain text that a terminal can show: ``prior mean_P l+ + max(-beta, mean_U l-)``.
-Browsers draw MathML themselves, so a page needs no script and no network. The notation: names of Greek letters,
-``prior``, ``_`` for what stands below, ``^`` for what stands above, ``'`` and ``~`` after a name, ``l+`` and ``l-`` for
-losses, ``a / b`` for a fraction of the two factors beside the stroke, ``1(…)`` for an indicator; other words stay.
+A formula is written once, as plain text that a terminal can show: ``prior mean_P l+ + max(-beta,
+mean_U l-)``. Browsers draw MathML themselves, so a page needs no script and no network. The
+notation: names of Greek letters, ``prior``, ``_`` for what stands below, ``^`` for what stands
+above, ``'`` and ``~`` after a name, ``l+`` and ``l-`` for losses, ``a / b`` for a fraction of the
+two factors beside the stroke, ``1(…)`` for an indicator; other words stay.
 """
 # ruff: noqa: RUF001 (letters that look like others are meant)
 
@@ -46,7 +48,9 @@ class FormulaError(ValueError):
 
 
 def mathml(text: str, block: bool = False, after: str = "") -> str:
-    """A formula as MathML, with a comma or point ``after`` it; its ``alttext`` is the plain notation."""
+    """A formula as MathML, with a comma or point ``after`` it; its ``alttext`` is the plain
+    notation.
+    """
     parser = _Parser(text)
     inside = parser.until(None)
     display = ' display="block"' if block else ""
@@ -80,7 +84,9 @@ class _Parser:
         return token is not None and token["mark"] in marks
 
     def opens(self, after_factor: bool) -> bool:
-        """Does the next mark open a bracket? A stroke after a factor does with a gap before it and none after it."""
+        """Does the next mark open a bracket? A stroke after a factor does with a gap before it and
+        none after it.
+        """
         before, token, after = self.peek(-1), self.peek(), self.peek(1)
         if token is None or token["mark"] != "|" or not after_factor:
             return token is not None and token["mark"] in CLOSING
@@ -132,7 +138,9 @@ class _Parser:
         return f"<mfrac><mrow>{bare}</mrow><mrow>{below}</mrow></mfrac>"
 
     def factor(self, end: str | None) -> tuple[str, str]:
-        """A name, a number or a bracket, with what it is applied to; the same without its own brackets."""
+        """A name, a number or a bracket, with what it is applied to; the same without its own
+        brackets.
+        """
         token = self.peek()
         if token is None:
             raise FormulaError(f"'{self.text}' ends too early")
@@ -169,7 +177,9 @@ class _Parser:
         return self.inside()[1]
 
     def inside(self) -> tuple[str, str]:
-        """What is in a bracket, without and with the bracket, which is tall where there is a fraction in it."""
+        """What is in a bracket, without and with the bracket, which is tall where there is a
+        fraction in it.
+        """
         token = self.peek()
         assert token is not None
         opening = token["mark"]

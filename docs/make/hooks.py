@@ -1,6 +1,8 @@
-"""What mkdocs does here beside Markdown: pages and pictures out of the package, the leaderboard, typeset formulas.
+"""What mkdocs does here beside Markdown: pages and pictures out of the package, the leaderboard,
+typeset formulas.
 
-Generated pages exist in the built site only; hand-written ones do not link to them, so that a forge has no lost link.
+Generated pages exist in the built site only; hand-written ones do not link to them, so that a forge
+has no lost link.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from puarena import catalog  # noqa: E402
 from puarena.leaderboard import site  # noqa: E402
 
 BOARDS = "leaderboard"
-FROM_ROOT = {  # files that a forge looks for in the root of a repository, and the pages that they are here
+# Files that a forge looks for in the root of a repository, and the pages that they are here
+FROM_ROOT = {
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "conduct.md",
@@ -45,7 +48,9 @@ ROLE = re.compile(r":(?:class|func|mod|meth|attr):<code>~?([\w.]+)</code>")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages where the navigation has their folder, and teach Markdown the fence ``formula``."""
+    """Put the generated pages where the navigation has their folder, and teach Markdown the fence
+    ``formula``.
+    """
     folders = {
         f"{method_pages.FOLDER}/": _method_nav(),
         f"{reference.FOLDER}/": list(reference.pages()),
@@ -78,8 +83,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Pictures become part of the page, so that their ink is the page's; methods in tables lead to their pages;
-    the notation of the glossary is typeset; cross-references of docstrings become code."""
+    """Pictures become part of the page, so that their ink is the page's; methods in tables lead to
+    their pages; the notation of the glossary is typeset; cross-references of docstrings become
+    code.
+    """
     html = PICTURE.sub(_picture, html)
     if page.file.src_uri == "glossary.md":
         html = NOTATION.sub(lambda found: f"<td>{mathml(unescape(found[1]))}</td>", html)
@@ -88,7 +95,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     return ROLE.sub(lambda found: f"<code>{found[1].rpartition('.')[2]}</code>", html)
 
 
-# -- parts -----------------------------------------------------------------------------------------------------------
+# -- parts
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _filled(nav: Any, folders: dict[str, list[Any]]) -> Any:

@@ -1,4 +1,6 @@
-"""A page for every method, out of its class: paper, objective, hyperparameters, differences, what was measured."""
+"""A page for every method, out of its class: paper, objective, hyperparameters, differences, what
+was measured.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +70,14 @@ def forms_of(entry: MethodInfo) -> list[MethodInfo]:
     return [e for e in catalog.get_all().values() if e.base == entry.base and e.name != entry.name]
 
 
-# -- text ------------------------------------------------------------------------------------------------------------
+# -- text
+# ------------------------------------------------------------------------------------------------------------
 
 
 def typeset(text: str, options: tuple[str, ...] = ()) -> str:
-    """Words with formulas in double backquotes, as HTML; ``options`` are names whose settings stay code."""
+    """Words with formulas in double backquotes, as HTML; ``options`` are names whose settings stay
+    code.
+    """
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         out = ""
@@ -96,7 +101,8 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
-# -- pages -----------------------------------------------------------------------------------------------------------
+# -- pages
+# -----------------------------------------------------------------------------------------------------------
 
 
 def index() -> str:

@@ -1,4 +1,6 @@
-"""The pages of the Python reference: what the package and its rooms name as public, documented by its docstrings."""
+"""The pages of the Python reference: what the package and its rooms name as public, documented by
+its docstrings.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The tutorial notebook: its cells are run here as a notebook would run them, and its page is made from its file.
+"""The tutorial notebook: its cells are run here as a notebook would run them, and its page is made
+from its file.
 
-    python docs/make/tutorial.py            runs examples/tutorial.ipynb and keeps what its cells show
+    python docs/make/tutorial.py            runs examples/tutorial.ipynb and keeps what its cells
+    show
 
 A notebook is JSON (nbformat 4), so reading, running and showing one takes no more than this file.
 """
@@ -41,12 +43,15 @@ def write(cells: list[Cell], file: Path = FILE) -> None:
     file.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-# -- running ---------------------------------------------------------------------------------------------------------
+# -- running
+# ---------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def kernel() -> Iterator[list[Output]]:
-    """What code finds in a notebook: a shell with a kernel, and a display whose outputs are collected."""
+    """What code finds in a notebook: a shell with a kernel, and a display whose outputs are
+    collected.
+    """
     outputs: list[Output] = []
 
     def display(item: Any, display_id: bool = False) -> Any:
@@ -76,7 +81,9 @@ def shown(item: Any) -> Output:
 
 
 def run(cells: list[Cell]) -> list[Cell]:
-    """The cells with what they show when run one after the other; an error is raised where it happens."""
+    """The cells with what they show when run one after the other; an error is raised where it
+    happens.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
     done, count = [], 0
     for cell in cells:
@@ -104,7 +111,8 @@ def run(cells: list[Cell]) -> list[Cell]:
     return done
 
 
-# -- showing ---------------------------------------------------------------------------------------------------------
+# -- showing
+# ---------------------------------------------------------------------------------------------------------
 
 
 def page(cells: list[Cell]) -> str:
@@ -120,7 +128,9 @@ def page(cells: list[Cell]) -> str:
 
 
 def _html(output: Output) -> str:
-    """What a cell shows, as one block of HTML without empty lines, which Markdown would read as its end."""
+    """What a cell shows, as one block of HTML without empty lines, which Markdown would read as its
+    end.
+    """
     if output["output_type"] == "stream":
         return f"<pre>{escape(''.join(output['text']))}</pre>"
     html = (

@@ -1,4 +1,6 @@
-"""Views of color images: Pillow's pixels, literal crops, the right frequencies, randomness from the run alone."""
+"""Views of color images: Pillow's pixels, literal crops, the right frequencies, randomness from the
+run alone.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def _pillow(image, operation, m, sign):
 
 
 def _kinds(height, width):
-    """Return pictures of all kinds: full range, narrow, bell-shaped, two levels, one level, many at both ends."""
+    """Return pictures of all kinds: full range, narrow, bell-shaped, two levels, one level, many at
+    both ends.
+    """
     rng, shape = np.random.default_rng(height), (height, width, 3)
     kinds = [
         rng.integers(0, 256, shape),
@@ -257,7 +261,9 @@ def test_weak_views_are_literal_crops(name, size, side, padding, norm):
 
 
 def _literal_window(u, height, width):
-    """Return top, left, height and width as torchvision's RandomResizedCrop finds them, given its uniform numbers."""
+    """Return top, left, height and width as torchvision's RandomResizedCrop finds them, given its
+    uniform numbers.
+    """
     for area, ratio in zip(u["area"].tolist(), u["ratio"].tolist(), strict=True):
         target = height * width * (0.08 + area * 0.92)
         aspect = exp(log(3 / 4) + ratio * (log(4 / 3) - log(3 / 4)))

@@ -1,7 +1,8 @@
 """What README and docs show to run, taken out of their Markdown.
 
-Shell lines (indented, or in a block marked sh, bash, shell or console) that begin with ``puarena`` or ``make``, and
-blocks marked python. An HTML comment before a block, which no reader of the page sees, tells the tests what they need:
+Shell lines (indented, or in a block marked sh, bash, shell or console) that begin with ``puarena``
+or ``make``, and blocks marked python. An HTML comment before a block, which no reader of the page
+sees, tells the tests what they need:
 
 - ``<!-- test: given NAME, NAME -->``: the reader has these already (``givens.py`` makes them);
 - ``<!-- test: file NAME -->``: the block is the contents of this file, for the lines after it;
@@ -52,7 +53,9 @@ class Block:
         return self.text.replace(this, that)
 
     def commands(self) -> Iterator[Block]:
-        """The shell lines, a command each: comments left out, ``a; b`` and the choice ``a|b`` as two."""
+        """The shell lines, a command each: comments left out, ``a; b`` and the choice ``a|b`` as
+        two.
+        """
         for number, line in enumerate(self.code.splitlines()):
             bare = re.sub(r"(^|\s)#.*", "", line.removeprefix("$ ")).strip()
             for command in filter(None, map(str.strip, bare.split(";"))):

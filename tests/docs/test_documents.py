@@ -1,4 +1,6 @@
-"""Every shell line and Python block of README and docs that can run is run, smaller than a reader would."""
+"""Every shell line and Python block of README and docs that can run is run, smaller than a reader
+would.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_what_cannot_run_says_why(line):
     "document", [d.name for d in DOCUMENTS if any(line.document == d.name for line in LINES)]
 )
 def test_shell_lines(document, tmp_path, monkeypatch):
-    """One after the other in one folder, as a reader would: later lines use what earlier ones wrote."""
+    """One after the other in one folder, as a reader would: later lines use what earlier ones
+    wrote.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PUARENA_CACHE", str(tmp_path / "cache"))
     problems = []

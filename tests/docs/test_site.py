@@ -1,4 +1,6 @@
-"""The site, and what it is made of: every link leads somewhere, every method has a page, nothing is fetched."""
+"""The site, and what it is made of: every link leads somewhere, every method has a page, nothing is
+fetched.
+"""
 # ruff: noqa: RUF001 (letters that look like others are meant)
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class Links(HTMLParser):
 
 
 def built(out: Path, monkeypatch) -> list[str]:
-    """Build the site strictly; return what was said. The boards, which have tests of their own, are empty pages."""
+    """Build the site strictly; return what was said. The boards, which have tests of their own, are
+    empty pages.
+    """
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'puarena[docs]'")
     pytest.importorskip(
         "material", reason="mkdocs-material is not installed: pip install 'puarena[docs]'"
@@ -277,7 +281,9 @@ def test_messages_that_are_quoted_are_given():
 
 
 def test_the_tutorial_runs(tmp_path):
-    """Its code cells, smaller than a reader's, show the same kinds of things as those that were kept."""
+    """Its code cells, smaller than a reader's, show the same kinds of things as those that were
+    kept.
+    """
     cells = tutorial.read()
     for this, that in SIZES.items():
         assert any(this in cell["source"] for cell in cells)

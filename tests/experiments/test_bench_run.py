@@ -31,7 +31,8 @@ SPEC = Spec(
     algorithms=["upu", "upu-c", "pn-naive"],
     splits=2,
     configs=2,
-    draws="shared",  # so that the splits of a configuration have the same batch size, and share a fleet
+    # So that the splits of a configuration have the same batch size, and share a fleet
+    draws="shared",
     steps=20,
     record_every=10,
 )

@@ -1,4 +1,6 @@
-"""Executors of this machine: workers that die, hang or are killed, two drivers, signals. Nothing is lost."""
+"""Executors of this machine: workers that die, hang or are killed, two drivers, signals. Nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -432,7 +434,9 @@ def test_plan_says_how_long_other_engines_take_and_refuses_as_run_does(tmp_path)
 
 @pytest.mark.parametrize("name", ["letter", "usps", "cifar10"])
 def test_plan_refuses_as_run_does_what_it_has_no_files_of(name, monkeypatch, tmp_path):
-    """The draw that ``run`` makes, of a dataset with these classes, against a plan without its files."""
+    """The draw that ``run`` makes, of a dataset with these classes, against a plan without its
+    files.
+    """
     info = datasets.info(name)
     monkeypatch.setenv("PUARENA_CACHE", str(tmp_path))
     monkeypatch.delenv("PUARENA_DATA", raising=False)

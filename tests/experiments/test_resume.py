@@ -1,4 +1,6 @@
-"""Going on after an interruption: the same curves as without one, and nothing foreign is gone on from."""
+"""Going on after an interruption: the same curves as without one, and nothing foreign is gone on
+from.
+"""
 
 from __future__ import annotations
 

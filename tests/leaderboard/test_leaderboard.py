@@ -1,4 +1,6 @@
-"""Published results: reading them by name, one's own rows among them, submissions, the site, rerunning a row."""
+"""Published results: reading them by name, one's own rows among them, submissions, the site,
+rerunning a row.
+"""
 
 from __future__ import annotations
 

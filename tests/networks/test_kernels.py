@@ -36,7 +36,9 @@ def test_where_they_are():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_kernels_stand_at_module_level_and_read_arguments_only(path):
-    """A plain global of the module cannot be read inside a kernel: Triton takes constants as arguments."""
+    """A plain global of the module cannot be read inside a kernel: Triton takes constants as
+    arguments.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kernels = jitted(tree)
     assert kernels

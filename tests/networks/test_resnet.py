@@ -1,4 +1,6 @@
-"""Residual networks on the run axis: against plain torch modules, row by row, and the kernels against both."""
+"""Residual networks on the run axis: against plain torch modules, row by row, and the kernels
+against both.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def stirred(
     stages: tuple = SMALL,
     **how: object,
 ) -> ResNet:
-    """A small network whose scales and shifts are not the initial ones; ``how``: its ``pool`` and ``large``."""
+    """A small network whose scales and shifts are not the initial ones; ``how``: its ``pool`` and
+    ``large``.
+    """
     cls = type("Small", (ResNet,), {"stages": stages, **how})
     network = cls(SEEDS, (3, side, side), dtype=dtype, precision=precision)
     with torch.no_grad():
@@ -207,7 +211,9 @@ def test_a_perceptron_takes_images_too():
 def _passes(
     fused: bool, monkeypatch: pytest.MonkeyPatch, side: int, precision: str, **how: object
 ) -> tuple:
-    """Outputs, gradients and statistics: of the kernels in float32, of torch's operations in float64."""
+    """Outputs, gradients and statistics: of the kernels in float32, of torch's operations in
+    float64.
+    """
     monkeypatch.setattr(kernels, "available", lambda theta: fused)
     dtype = torch.float32 if fused else torch.float64
     network = stirred(side, dtype, precision=precision, stages=((1, 16), (1, 24)), **how)

@@ -1,4 +1,6 @@
-"""How labels are given: settings and mechanisms are looked up by name, found in their folder, and exact."""
+"""How labels are given: settings and mechanisms are looked up by name, found in their folder, and
+exact.
+"""
 
 from __future__ import annotations
 

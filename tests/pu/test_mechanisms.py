@@ -1,4 +1,6 @@
-"""The labeling mechanisms: golden probabilities, exact numbers, true frequencies, and what stays out of reach."""
+"""The labeling mechanisms: golden probabilities, exact numbers, true frequencies, and what stays
+out of reach.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""PU generation: sizes, counts by class, priors, disjointness, what a draw depends on, and what it must not reveal."""
+"""PU generation: sizes, counts by class, priors, disjointness, what a draw depends on, and what it
+must not reveal.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ COUNTS = {
     "letter": (LETTERS, None),
     "digits": ([178, 182, 177, 183, 181, 182, 181, 179, 174, 180], None),
 }
-TS_SHORT = {  # (dataset, case, rate) -> P, where the pool cannot supply n_P and the paper took what there is
+# (dataset, case, rate) -> P, where the pool cannot supply n_P and the paper took what there is
+TS_SHORT = {
     ("usps", 1, 0.4): 1578,
     ("usps", 2, 0.4): 1582,
     ("usps", 1, 0.5): 1898,
@@ -259,7 +262,9 @@ PINNED = [[1648, 1300, 667], [756, 1196, 796], [1390, 909, 270], [1487, 239, 125
 
 
 def test_numbers_do_not_change_between_versions():
-    """The draw is part of what a stored result means: these are the first indices of one draw, for good."""
+    """The draw is part of what a stored result means: these are the first indices of one draw, for
+    good.
+    """
     parts = drawn()
     assert [list(part[:3]) for part in parts] == PINNED
 

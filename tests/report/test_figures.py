@@ -1,4 +1,6 @@
-"""Figures: right numbers in every chart, files of every kind, and a reason where there are too few results."""
+"""Figures: right numbers in every chart, files of every kind, and a reason where there are too few
+results.
+"""
 
 from __future__ import annotations
 

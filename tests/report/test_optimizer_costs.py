@@ -23,7 +23,9 @@ def script():
 
 
 def test_paired_over_problems_and_splits(script):
-    """Gaps of 4, 5 and 6 points on one problem and 10, 11, 12 on another: 8 +- t(0.975, 5) * s / sqrt(6)."""
+    """Gaps of 4, 5 and 6 points on one problem and 10, 11, 12 on another: 8 +- t(0.975, 5) * s /
+    sqrt(6).
+    """
     protocol = pd.concat([records({"nnpu": 0.8, "p3mix-c": 0.7}, case=case) for case in (1, 2)])
     gains = {1: 0.05, 2: 0.11}
     own = [

@@ -1,6 +1,8 @@
-"""The page in a real browser (Chromium through playwright): no request, no error, and everything on it works.
+"""The page in a real browser (Chromium through playwright): no request, no error, and everything on
+it works.
 
-Without a Chromium these tests are skipped; where CI=true that is a failure, because CI may not skip them.
+Without a Chromium these tests are skipped; where CI=true that is a failure, because CI may not skip
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Criteria and metrics follow their records: columns that are missing, counts, another direction, another unit."""
+"""Criteria and metrics follow their records: columns that are missing, counts, another direction,
+another unit.
+"""
 
 from __future__ import annotations
 

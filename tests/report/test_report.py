@@ -82,7 +82,9 @@ def test_the_error_is_named() -> None:
 
 
 def test_one_number_is_one_text() -> None:
-    """74.425 is above and below the half in binary, depending on who adds it up: one text everywhere."""
+    """74.425 is above and below the half in binary, depending on who adds it up: one text
+    everywhere.
+    """
     found = only(records({"upu": 0.74425, "nnpu": 0.74125}))
     frame = found.to_frame()
     rows = list(csv.DictReader(io.StringIO(to_csv([found]))))

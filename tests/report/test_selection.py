@@ -1,4 +1,6 @@
-"""Model selection: the golden cases, the rules on ties and NaN, and a plain second implementation to compare with."""
+"""Model selection: the golden cases, the rules on ties and NaN, and a plain second implementation
+to compare with.
+"""
 
 from __future__ import annotations
 

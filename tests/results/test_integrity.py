@@ -62,7 +62,9 @@ def test_a_seal_covers_itself() -> None:
 
 
 def test_a_run_counts_once(store: Folder) -> None:
-    """As after two drivers with other fleet sizes, one better by chance: the first fleet by name counts, for all."""
+    """As after two drivers with other fleet sizes, one better by chance: the first fleet by name
+    counts, for all.
+    """
     store.write_shard("b", curves("b", runs=1).assign(run="r", test_accuracy=0.9))
     store.write_shard(
         "a", curves("a", runs=2).assign(test_accuracy=0.5).replace({"run": {"a-0": "r"}})

@@ -1,4 +1,6 @@
-"""The engine: rows are independent, phases and records fall where the protocol says, one row's ruin is its own."""
+"""The engine: rows are independent, phases and records fall where the protocol says, one row's ruin
+is its own.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ def test_the_network_and_its_gradient():
 )
 @pytest.mark.parametrize("onednn", [True, False])
 def test_every_way_to_multiply_gives_the_same(runs, n, features, onednn, monkeypatch):
-    """One run or several, few examples or many, with oneDNN and without: logits and gradients of the plain formula."""
+    """One run or several, few examples or many, with oneDNN and without: logits and gradients of
+    the plain formula.
+    """
     if not onednn:
         monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     monkeypatch.setattr(

@@ -1,4 +1,6 @@
-"""What must be true on a GPU: captured steps equal eager ones, and what cannot be captured still runs."""
+"""What must be true on a GPU: captured steps equal eager ones, and what cannot be captured still
+runs.
+"""
 
 from __future__ import annotations
 

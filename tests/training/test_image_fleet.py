@@ -1,4 +1,6 @@
-"""Every algorithm on small images: views, residual networks, teachers and frozen copies, on the device under test."""
+"""Every algorithm on small images: views, residual networks, teachers and frozen copies, on the
+device under test.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def tiny(monkeypatch):
 
 
 def pictures(side: int = 8, n: int = 60) -> tuple[np.ndarray, list[Row]]:
-    """Images whose classes differ in color and texture, and three runs on them with different learning rates."""
+    """Images whose classes differ in color and texture, and three runs on them with different
+    learning rates.
+    """
     _, data, hidden = toy(prior=0.4, n=n)
     rng = np.random.default_rng(1)
     label = np.zeros(n + 400, bool)

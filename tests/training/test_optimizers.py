@@ -1,4 +1,6 @@
-"""Optimizers on the run axis: torch's updates row by row, schedules, phases, resuming, and what authors declare."""
+"""Optimizers on the run axis: torch's updates row by row, schedules, phases, resuming, and what
+authors declare.
+"""
 
 from __future__ import annotations
 

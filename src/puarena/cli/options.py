@@ -314,7 +314,7 @@ Folders = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIR...",
-        help="results folders, summaries written by 'export', or published:NAME; several are read as one",
+        help="results folders, exported summaries, or published:NAME; several are read as one",
     ),
 ]
 With = Annotated[

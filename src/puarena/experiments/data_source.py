@@ -79,12 +79,12 @@ class DataSource:
         return replace_prior(pu, self.estimates[key]), hidden
 
     def check(self) -> None:
-        """Draw the data of all runs: what cannot be drawn is an error before anything is trained."""
+        """Draw the data of all runs, so that errors are found before anything is trained."""
         for run in self.plan.runs:
             self.draw(run.problem, run.split, run.salt)
 
     def revisions(self) -> dict[str, str]:
-        """Return digests of datasets whose names do not determine their content; see ``Spec.hash``."""
+        """Return digests of datasets whose names do not fix their content (``Spec.hash``)."""
         revisions = {}
         for name, source in self.plan.sources.items():
             revision = self.datasets[name].revision

@@ -44,7 +44,7 @@ def choose_device(device: str = "auto", elsewhere: bool = False) -> str:
 
 
 def describe_environment(device: str) -> dict[str, str]:
-    """Return the ``machine``, the package's ``commit`` and the ``command``, without unknown ones."""
+    """Return the ``machine``, the package's ``commit`` and the ``command``, if known."""
     facts = {
         "machine": describe_machine(device),
         "commit": read_commit(),
@@ -56,8 +56,8 @@ def describe_environment(device: str) -> dict[str, str]:
 def describe_command(arguments: Sequence[str]) -> str:
     """Return a ``puarena run`` command with the options that decide its numbers.
 
-    It is empty if the program was not started by this command, or with a spec file, whose name alone
-    would not say what was run.
+    It is empty if the program was not started by this command, or with a spec file, whose name
+    alone would not say what was run.
     """
     program, *others = arguments
     if Path(program).name not in PROGRAMS or "run" not in others:

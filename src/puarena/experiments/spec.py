@@ -390,7 +390,9 @@ class Spec(BaseModel):
 
 
 def _identify(problem: ProblemSpec, revisions: Mapping[str, str]) -> list[str]:
-    """Return the single problems of an entry as canonical JSON, so that their grouping does not count."""
+    """Return the single problems of an entry as canonical JSON, so that their grouping does not
+    count.
+    """
     from puarena import datasets
 
     content = problem.model_dump(mode="json")

@@ -18,7 +18,9 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Method:
-    """An algorithm with the facts that its registry declared, and how it was run. Nothing is read out of a name."""
+    """An algorithm with the facts that its registry declared, and how it was run. Nothing is read
+    out of a name.
+    """
 
     algorithm: str
     base: str
@@ -33,14 +35,18 @@ class Method:
 
     @property
     def unusual(self) -> list[str]:
-        """Where the prior comes from if not from the truth, a precision that is not the full one, an own optimizer."""
+        """Where the prior comes from if not from the truth, a precision that is not the full one,
+        an own optimizer.
+        """
         prior = [] if self.prior_source == "true" else [f"prior by {self.prior_source}"]
         precision = [] if self.precision == "float32" else [self.precision]
         return prior + precision + ([] if self.optimizer == "protocol" else ["authors' optimizer"])
 
     @property
     def label(self) -> str:
-        """The algorithm's name, and what is not as usual about it: a profile that its variant does not say already."""
+        """The algorithm's name, and what is not as usual about it: a profile that its variant does
+        not say already.
+        """
         words = [] if self.profile in ("definition", self.variant) else [self.profile]
         words += self.unusual
         return f"{self.algorithm} ({', '.join(words)})" if words else self.algorithm
@@ -84,8 +90,9 @@ def _read_rows(
 
 
 def in_order(methods: Iterable[Method], order: Sequence[str] | None = None) -> list[Method]:
-    """Methods as a table lists them: in the given order of algorithms; or what sees true labels, then the paper's order
-    with what it does not know after it, then the other reference baselines."""
+    """Methods as a table lists them: in the given order of algorithms; or what sees true labels,
+    then the paper's order with what it does not know after it, then the other reference baselines.
+    """
     if order is not None:
         return sorted(
             methods, key=lambda method: (list(order).index(method.algorithm), method.label)
