@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.render import Grid, arrange_algorithms
 from puarena.report.select import add_labels, select
-from puarena.report.sources import Curves, opened
+from puarena.report.sources import Curves, open_curves
 from puarena.report.statistics import (
     Standings,
     collect_scores,
@@ -95,7 +95,9 @@ def published() -> tuple[Published, ...]:
         for name, file in list_summaries().items()
         if "/" not in name and not name.startswith(COMMUNITY)
     }
-    found = [Published(name, read_card(file), opened(Summary(file))) for name, file in own.items()]
+    found = [
+        Published(name, read_card(file), open_curves(Summary(file))) for name, file in own.items()
+    ]
     return tuple(sorted(found, key=lambda each: (each.card.profile != "definition", each.name)))
 
 

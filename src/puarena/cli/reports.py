@@ -239,14 +239,14 @@ def export(
 
 def _open(folders: list[Path], others: list[str] | None = None) -> Curves:
     """Open results, also with those of others; differences are logged."""
-    from puarena.report.sources import opened
+    from puarena.report.sources import open_curves
     from puarena.results import open_results
     from puarena.results.combine import BY_METHOD
 
     results = open_results(folders)
     if not others:
-        return opened(results)
-    curves = opened(open_results([results, *others], BY_METHOD))
+        return open_curves(results)
+    curves = open_curves(open_results([results, *others], BY_METHOD))
     for note in curves.notes:
         log.info(f"note: {note}")
     return curves

@@ -163,7 +163,7 @@ def make_card(store: Results, **facts: Any) -> Card:
     versions, torch, devices = (_join(row[i] for row in makers) for i in range(3))
     spec = store.spec
     command = store.info.command or SPEC_COMMAND
-    content = {
+    content: dict[str, Any] = {
         "suite": spec.name,
         "profile": spec.profile,
         "spec_hash": store.spec_hash,

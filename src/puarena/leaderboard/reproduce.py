@@ -214,7 +214,8 @@ def _count_equal(
 ) -> tuple[int, int]:
     """Return the number of published records, and of those with the same numbers again."""
     both = {*before.columns} & {*after.columns}
-    stored = [record.column for record in (*METRICS.values(), *CRITERIA.values())]
+    stored = [record.column for record in METRICS.values()]
+    stored += [record.column for record in CRITERIA.values()]
     differs = " OR ".join(
         f"a.{quote_name(column)} IS DISTINCT FROM b.{quote_name(column)}"
         for column in stored

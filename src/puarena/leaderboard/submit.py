@@ -163,7 +163,8 @@ def _pack(folder: Path, store: Results, about: Mapping[str, Any], plugins: list[
         store,
         methods=store.spec.algorithms,
         published=date.today().isoformat(),
-        **about | {"command": f"puarena run {SPEC} --out RESULTS"},
+        command=f"puarena run {SPEC} --out RESULTS",
+        **about,
     )
     write_card(folder / CARD, card, files)
     return _check_size(folder)

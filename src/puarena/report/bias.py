@@ -13,7 +13,7 @@ from puarena.metrics import METRICS
 from puarena.pu import labeling
 from puarena.report.render import Grid
 from puarena.report.select import add_labels, select
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, open_curves
 from puarena.report.statistics.bootstrap import percentile_interval
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def compute_bias_costs(
     """
     import pandas
 
-    curves = opened(source)
+    curves = open_curves(source)
     record = METRICS[metric]
     frame = add_labels(select(curves, [criterion]))
     frame = frame.assign(

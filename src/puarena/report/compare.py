@@ -21,7 +21,7 @@ from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.report.methods import Method, in_order, read_methods, read_problems
 from puarena.report.render import Grid, escape_markdown, save_csv, save_text
 from puarena.report.select import aggregate, select
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, open_curves
 from puarena.report.tables import ResultCell, format_number
 from puarena.results import Results
 from puarena.utils.files import cannot_read
@@ -302,7 +302,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     """
     import pandas
 
-    numbers = aggregate(select(opened(source)))
+    numbers = aggregate(select(open_curves(source)))
     places = {method: i for i, method in enumerate(in_order(dict.fromkeys(read_methods(numbers))))}
     metrics, criteria, lines = list(METRICS), list(CRITERIA), []
     for problem, method, row in _iterate_rows(numbers):
@@ -358,7 +358,7 @@ def compare(
     criterion, that form compares with the published criterion (``pa-released`` of runs of the
     profile ``released`` with PA), and the plain one with nothing.
     """
-    curves = opened(source)
+    curves = open_curves(source)
     chosen, by = curves.metrics(metrics, every=True), curves.criteria(criteria, every=True)
     theirs = read_published(published)
     numbers = aggregate(select(curves, by), chosen)

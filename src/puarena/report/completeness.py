@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, open_curves
 from puarena.results import OK
 
 MAX_KINDS = 5  # of missing runs that are named
@@ -16,7 +16,7 @@ def describe_missing_runs(source: Source) -> list[str]:
     ``90 of 150 runs; missing: nnpu on digits (30), vpu on digits (30).`` How many runs were planned
     is known if the folder kept its plan. A relation or frame has no folder and so no sentences.
     """
-    curves = opened(source)
+    curves = open_curves(source)
     store = curves.store
     if store is None:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 from puarena import __version__
 from puarena.errors import UserError
 from puarena.report.select import select
-from puarena.report.sources import opened
+from puarena.report.sources import open_curves
 from puarena.results import FORMAT, Results, open_results
 from puarena.results.folder import write_summary
 from puarena.results.records import SummaryFacts
@@ -36,7 +36,7 @@ def export(
 
     store = open_results(source)
     with duckdb.connect() as con, store.reading():
-        curves = opened(store)
+        curves = open_curves(store)
         chosen = select(curves)
         if not len(chosen):
             raise UserError(

@@ -15,7 +15,7 @@ from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, get_metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.methods import read_methods, read_problems
-from puarena.report.sources import GROUP, Source, listed, opened
+from puarena.report.sources import GROUP, Source, as_list, open_curves
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +28,7 @@ def select(source: Source, criteria: Iterable[str] | str | None = None) -> DataF
     ``criterion``, its ``value``, ``step``, ``config``, ``run`` and the test metrics. Where every
     value of the criterion is NaN nothing is selected and these are missing. Default: all criteria.
     """
-    curves = opened(source)
+    curves = open_curves(source)
     chosen = curves.criteria(criteria, every=True)
     columns = [METRICS[name].column for name in curves.metrics(every=True)]
     keys = ", ".join(f'"{key}"' for key in (*GROUP, "split"))
@@ -72,7 +72,7 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
 
     keys = ", ".join(f'"{key}"' for key in (*GROUP, "criterion"))
     present = [record for record in METRICS.values() if record.column in selection.columns]
-    wanted = [get_metric(name) for name in listed(metrics)] or present
+    wanted = [get_metric(name) for name in as_list(metrics)] or present
     parts = " UNION ALL ".join(
         f"SELECT {keys}, configs, {i} AS place, '{record.name}' AS metric, "
         f"{record.factor} * {record.column} AS value FROM selection"
@@ -96,7 +96,7 @@ def keep_algorithms(frame: DataFrame, algorithms: Sequence[str] | None) -> DataF
     """Return the rows of these algorithms; ``None`` keeps all."""
     if algorithms is None:
         return frame
-    algorithms = listed(algorithms)
+    algorithms = as_list(algorithms)
     for name in algorithms:
         if name not in set(frame["algorithm"]):
             raise unknown_name("algorithm", name, frame["algorithm"])

@@ -87,7 +87,7 @@ class Curves:
         """Return the given test metrics, otherwise the default (or ``every``) stored ones."""
         default = [record for record in METRICS.values() if every or record.default]
         present = [record for record in METRICS.values() if record.column in self.columns]
-        return _choose([get_metric(name) for name in listed(given)], default, present)
+        return _choose([get_metric(name) for name in as_list(given)], default, present)
 
     def criteria(self, given: Iterable[str] | str | None = None, every: bool = False) -> list[str]:
         """Return the given criteria, otherwise the profile's (or ``every``) that are stored."""
@@ -96,7 +96,7 @@ class Curves:
         if given is None and not every:
             profile = self.profiles[0] if len(self.profiles) == 1 else ""
             default = list_default_criteria(profile, self.biased)
-        records = [get_criterion(name) for name in listed(given)]
+        records = [get_criterion(name) for name in as_list(given)]
         return _choose(records, [CRITERIA[name] for name in default], present)
 
     @cached_property
@@ -181,7 +181,7 @@ Single: TypeAlias = "Curves | Results | str | Path | DuckDBPyRelation | DataFram
 Source: TypeAlias = "Single | Sequence[Results | str | Path]"
 
 
-def opened(source: Source) -> Curves:
+def open_curves(source: Source) -> Curves:
     """Open results (or several), or a relation or frame like the one that ``load`` returns."""
     import duckdb
     import pandas
@@ -209,10 +209,10 @@ def load(source: Source) -> DuckDBPyRelation:
     ``.df()`` of the relation gives a pandas frame. The source is a results folder, an exported
     summary, ``published:NAME``, a list of these, or a relation or frame like the one returned.
     """
-    return opened(source).relation
+    return open_curves(source).relation
 
 
-def listed(given: Iterable[str] | str | None) -> list[str]:
+def as_list(given: Iterable[str] | str | None) -> list[str]:
     """Return names that were given as one text or as several."""
     if given is not None and not isinstance(given, Iterable):
         raise UserError(
@@ -224,8 +224,9 @@ def listed(given: Iterable[str] | str | None) -> list[str]:
 
 def _list_empty_values() -> str:
     """Return SQL for the columns of criteria and metrics of a folder without results."""
-    records = (*CRITERIA.values(), *METRICS.values())
-    return ", ".join(f"CAST(NULL AS DOUBLE) AS {record.column}" for record in records)
+    columns = [record.column for record in CRITERIA.values()]
+    columns += [record.column for record in METRICS.values()]
+    return ", ".join(f"CAST(NULL AS DOUBLE) AS {column}" for column in columns)
 
 
 def _choose(

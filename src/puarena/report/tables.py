@@ -14,7 +14,7 @@ from puarena.pu.labeling import SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.report.methods import METHOD, Method, in_order, read_methods, read_problems
 from puarena.report.select import aggregate, keep_algorithms, select
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, open_curves
 from puarena.utils.notebook import Bold, HtmlList, html_table
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def table(
     selection
         The result of ``select`` for these criteria, if it is known already.
     """
-    curves = opened(source)
+    curves = open_curves(source)
     chosen, by = curves.metrics(metrics), curves.criteria(criteria)
     if error not in ERROR_KINDS:
         raise unknown_name("error", error, ERROR_KINDS)

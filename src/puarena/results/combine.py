@@ -234,8 +234,8 @@ def merge(
 
 def _write(joined: Combined, folder: Path) -> None:
     """Write joined results as a results folder."""
-    for part in ("shards", "failures"):
-        (folder / part).mkdir(parents=True)
+    for name in ("shards", "failures"):
+        (folder / name).mkdir(parents=True)
     changes = {
         "spec_seal": digest(joined.info.spec),
         "merged_by": __version__,

@@ -301,10 +301,10 @@ class Folder(Results):
         if not exists:
             with suppress(FileExistsError):
                 write_file(path / "spec.json", info.to_json(), exclusive=True)
-        folder = cls(path)
+        results = cls(path)
         # Another process may have created the folder in the meantime.
-        folder._check_same(spec_hash)
-        return folder
+        results._check_same(spec_hash)
+        return results
 
     def _check_same(self, spec_hash: str) -> None:
         """Raise an error if another spec or another minor version created the folder."""

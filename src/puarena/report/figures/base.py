@@ -14,7 +14,7 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import in_order, read_methods
 from puarena.report.select import add_labels, keep_algorithms, select
-from puarena.report.sources import GROUP, Curves, Source, opened
+from puarena.report.sources import GROUP, Curves, Source, open_curves
 from puarena.results.parquet import quote_text
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def read_figure_data(
     ``points``: about how many records of a learning curve are kept. ``selection``: the result of
     ``select`` for these criteria, if it is known already.
     """
-    curves = opened(source)
+    curves = open_curves(source)
     drawn, by = curves.metrics(metrics), curves.criteria(criteria)
     chosen = select(curves, by) if selection is None else selection
     chosen = add_labels(keep_algorithms(chosen, algorithms))

@@ -18,7 +18,7 @@ from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.completeness import describe_missing_runs
 from puarena.report.methods import read_problems
 from puarena.report.select import aggregate, select
-from puarena.report.sources import Curves, Source, listed, opened
+from puarena.report.sources import Curves, Source, as_list, open_curves
 from puarena.report.tables import ERROR_KINDS, ErrorKind, build_tables
 from puarena.results import OK, Results
 from puarena.results.published import card_file, read_card
@@ -46,8 +46,8 @@ def write_page(
     """
     from puarena.report.page.data import collect_page_data, embed_json
 
-    curves = opened(source)
-    metrics = None if metrics is None else listed(metrics)
+    curves = open_curves(source)
+    metrics = None if metrics is None else as_list(metrics)
     by = curves.criteria(criteria)
     every = curves.metrics(metrics, every=True)
     selection = select(curves, by) if selection is None else selection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from puarena.errors import UserError, unknown_name
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.select import add_labels, keep_algorithms, select
-from puarena.report.sources import Source, opened
+from puarena.report.sources import Source, open_curves
 from puarena.report.statistics import bootstrap as boot
 from puarena.report.statistics import ranking
 from puarena.report.statistics.elo import compute_elo
@@ -267,7 +267,7 @@ def summarize(
         Difference, as shown, up to which two algorithms are practically the same (default: one
         point).
     """
-    curves = opened(source)
+    curves = open_curves(source)
     chosen = curves.metrics(metrics)[: None if metrics else 1]
     by = curves.criteria(criteria)
     if over not in BLOCKS:
