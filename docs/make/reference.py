@@ -17,18 +17,20 @@ ROOMS = {  # in the order of the navigation
     "metrics": "criteria and metrics",
     "algorithms": "writing an algorithm",
     "networks": "networks",
-    "data": "data",
+    "datasets": "datasets",
+    "pu": "positive-unlabeled problems",
     "report": "tables and pages",
-    "store": "stored results",
+    "results": "stored results",
 }
-MORE = {  # what is public and has its home in a file of its room
+MORE = {  # public names that are not in a room's ``__all__``
     "report": (
         "puarena.report.compare.Comparison",
         "puarena.report.compare.compare",
-        "puarena.report.statistics.summary.Statistics",
-        "puarena.report.statistics.summary.summarize",
+        "puarena.report.statistics.Statistics",
+        "puarena.report.statistics.summarize",
     ),
     "algorithms": (
+        "puarena.algorithms.Passes",
         "puarena.testing.contract.check_algorithm",
         "puarena.plugins.load",
     ),
