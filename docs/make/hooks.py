@@ -165,9 +165,9 @@ def _leaderboard() -> str:
     """The page that leads to the boards."""
     parts = [
         "# The leaderboard",
-        "Every number that is published in `results/`, on pages that sort, filter and explain themselves. "
-        "[Which method should I use?](choosing.md) reads them for you; [Replication](replication.md) puts them beside "
-        "the numbers of the paper.",
+        "All numbers published in `results/`, on pages that can be sorted and filtered. "
+        "[Which method should I use?](choosing.md) summarizes them; [Replication](replication.md) "
+        "compares them with the numbers of the paper.",
     ]
     for found in published():
         card, words = found.card, found.verdict()
@@ -175,17 +175,18 @@ def _leaderboard() -> str:
             f"## {found.name}",
             f"[Open the board]({BOARDS}/{found.name}.html){{ .md-button }} "
             f"[CSV]({BOARDS}/{found.name}.csv) · [summary (Parquet)]({BOARDS}/{found.name}.parquet) · "
-            f"[what made it (JSON)]({BOARDS}/{found.name}.json)",
+            f"[card (JSON)]({BOARDS}/{found.name}.json)",
             f"{card.runs['done']:,} runs, {card.runs['diverged']} of them diverged. {found.made_by}",
-            *([f"Not the suite as it stands: {'; '.join(card.departs)}."] if card.departs else []),
+            *([f"Differences from the suite: {'; '.join(card.departs)}."] if card.departs else []),
             words,
             standings_table(found.standings(), first=10),
-            "Mean accuracy over problems in percent, models chosen by PA as the profile defines it; the best ten.",
+            "The best ten by mean accuracy over problems, in percent; models selected by PA as defined in "
+            "the profile.",
         ]
     parts += [
-        "## Your method here",
-        "[Your own algorithm](own-algorithm.md) leads from an empty file to a row beside these; `puarena submit` "
-        "checks the results and packs them for a pull request.",
-        f"All boards, older versions too: [index]({BOARDS}/index.html).",
+        "## Your method",
+        "[Your own algorithm](own-algorithm.md) describes how to add a method; `puarena submit` checks "
+        "its results and packs them for a pull request.",
+        f"All leaderboards, also of older versions: [index]({BOARDS}/index.html).",
     ]
     return "\n\n".join(parts) + "\n"

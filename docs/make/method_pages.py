@@ -22,9 +22,9 @@ FOLDER = "algorithms"
 PACKAGE = Path(puarena.__file__).parent
 GROUPS = {
     "The paper's seventeen": "Compared in the paper; `--algorithms all` runs them with their calibrated forms.",
-    "Beyond the paper": "Run when they are named, or with `--algorithms all-known`.",
+    "Beyond the paper": "Run if they are named, or with `--algorithms all-known`.",
     "Classics": "Fitted at once instead of trained by steps; also scikit-learn estimators in `puarena.classics`.",
-    "Reference baselines": "What one gets with true labels or propensities, or naively; they do not compete.",
+    "Reference baselines": "Trained with true labels or propensities, or naively; they do not compete.",
 }
 
 
@@ -109,7 +109,7 @@ def index() -> str:
     """The page of all methods."""
     parts = [
         "# Algorithms",
-        "Every method is one class in one short file, and each page here is made from that class. "
+        "Every method is one class in one short file, from which its page is generated. "
         "[Which one should I use?](../choosing.md) The symbols of the formulas are in the "
         "[glossary](../glossary.md#symbols-of-the-formulas).",
     ]
@@ -138,7 +138,7 @@ def page(entry: MethodInfo) -> str:
         parts += [f"### Calibrated: {entry.calibrated_form}", _calibrated(entry)]
     parts += ["## Hyperparameters", _hyperparameters(entry)]
     parts += ["## How it differs from the published code", _differences(entry)]
-    parts += ["## What was measured", _measured(entry), "## How to use it", _use(entry)]
+    parts += ["## Results", _measured(entry), "## How to use it", _use(entry)]
     parts += ["## The code", _code(entry)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -157,8 +157,8 @@ def _facts(entry: MethodInfo) -> str:
         "other forms": forms,
         "trained in": ", then ".join(entry.phases) if not entry.is_classic else "one fit",
     }
-    facts["asks of the engine"] = ", ".join(entry.engine_needs)
-    facts["its authors' optimizer"] = (
+    facts["engine features"] = ", ".join(entry.engine_needs)
+    facts["authors' optimizer"] = (
         "" if entry.is_classic or entry.baseline else entry.authors_optimizer or "not known"
     )
     lines = [f"| {key} | {_cell(value)} |" for key, value in facts.items() if value]
@@ -177,7 +177,7 @@ def _hyperparameters(entry: MethodInfo) -> str:
     if entry.is_classic:
         return f"Those of the estimator: [`{entry.cls.__name__}`](../reference/classics.md)."
     if not entry.hypers:
-        return "None beside learning rate and batch size."
+        return "Only learning rate and batch size."
     lines = ["| name | default | search | meaning |", "| --- | --- | --- | --- |"]
     for key, hyper in entry.hypers.items():
         choices = f" (one of {', '.join(f'`{c}`' for c in hyper.choices)})" if hyper.choices else ""
@@ -187,18 +187,18 @@ def _hyperparameters(entry: MethodInfo) -> str:
         [
             *lines,
             "",
-            "Beside these: learning rate and batch size, as [the protocol](../protocol.md) draws them.",
+            "Also learning rate and batch size, which are drawn as in [the protocol](../protocol.md).",
         ]
     )
 
 
 def _differences(entry: MethodInfo) -> str:
-    parts = [_sentences(entry.differs) if entry.differs else "In nothing that is known."]
+    parts = [_sentences(entry.differs) if entry.differs else "No differences are known."]
     for form in forms_of(entry):
         if form.variant and not form.calibrated:
             words = "" if form.differs == entry.differs else f"<p>{escape(form.differs)}</p>"
             parts.append(
-                f'<div class="admonition note"><p class="admonition-title">As the published code has it: '
+                f'<div class="admonition note"><p class="admonition-title">As in the published code: '
                 f"<code>{escape(form.name)}</code></p>\n{typeset(form.description)}\n{words}</div>"
             )
     return "\n\n".join(parts)
@@ -230,24 +230,24 @@ def _measured(entry: MethodInfo) -> str:
             f"`{name}` {found.place_of(name)}" for name in names if found.place_of(name)
         )
         ranked = (
-            f"\n\nPlace by the mean accuracy over these problems, models chosen by {by['pa']}: {ranks}."
+            f"\n\nPlace by the mean accuracy over these problems, models selected by {by['pa']}: {ranks}."
             if ranks
             else ""
         )
-        board = f"[The whole board](../leaderboard/{found.name}.html)."
+        board = f"[The leaderboard](../leaderboard/{found.name}.html)."
         parts.append(
             f"### {found.name}\n\n" + "\n".join(lines) + f"{ranked}\n\n{found.made_by} {board}"
         )
     if not parts:
         return (
-            "It is not among the published results yet. This measures it, and puts it beside those that are "
-            "(Letter and USPS; half an hour or more on two cores, as `puarena plan` says beforehand):\n\n"
+            "It is not in the published results yet. The following commands run it and compare it with them "
+            "(Letter and USPS; half an hour or more on two cores; `puarena plan` estimates the time):\n\n"
             f"```sh\npuarena run tabular --algorithms {entry.name} --out mine\n"
             "puarena report mine --with published:tabular\n```"
         )
     unit = (
         "Percent, mean over splits ± standard error (population standard deviation / sqrt(n)). The criterion (PA, "
-        "PAUC, OA) is [how the model was chosen](../criteria.md)."
+        "PAUC, OA) is the one that [selected the model](../criteria.md)."
     )
     return "\n\n".join([*parts, unit])
 
