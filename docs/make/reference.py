@@ -40,7 +40,9 @@ MORE = {  # public names that are not in a room's ``__all__``
 def pages() -> dict[str, str]:
     """All pages by their paths: the package itself first, then its rooms."""
     first = _page(
-        "The package", "The names that `import puarena` provides.", _documented("puarena", puarena.__all__)
+        "The package",
+        "The names that `import puarena` provides.",
+        _documented("puarena", puarena.__all__),
     )
     made = {f"{FOLDER}/index.md": first}
     for room, words in ROOMS.items():
