@@ -1,4 +1,4 @@
-"""A method of one's own in a dozen lines, and a race against nnPU.
+"""Define an algorithm in a dozen lines and compare it with nnPU.
 
     python examples/adding_a_method.py [steps]
 
@@ -31,7 +31,7 @@ class SoftPU(Algorithm):
 
 
 def main(steps: int) -> None:
-    """Race it on handwritten digits, odd against even, three draws of the labels."""
+    """Compare it on handwritten digits, odd against even, with three draws of the labels."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 

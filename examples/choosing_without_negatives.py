@@ -1,4 +1,4 @@
-"""Choosing a method and its settings when there is not one negative to validate with.
+"""Choose a method and its configuration without negatives.
 
 python examples/choosing_without_negatives.py [steps]
 """
@@ -19,9 +19,9 @@ X, digit = load_digits(return_X_y=True)
 X, X_test, even, even_test = train_test_split(X, digit % 2 == 0, test_size=0.3, random_state=0)
 labeled = even & (np.random.default_rng(0).random(len(X)) < 0.4)
 
-# All configurations of an algorithm with one batch size train together. Chosen by PA, which needs
-# no negative:
-# it is accuracy + prior, estimated from held-out positives and unlabeled rows.
+# All configurations of an algorithm with the same batch size are trained together. They are selected
+# by PA, which needs no negatives: it estimates accuracy + prior from held-out positives and unlabeled
+# rows.
 base = PUNetClassifier("nnpu", prior=0.5, steps=steps, random_state=0)
 search = PUSearch(
     base, algorithms=["nnpu", "vpu", "dist-pu"], n_iter=4, criterion="pa", random_state=0

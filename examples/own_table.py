@@ -1,10 +1,10 @@
-"""From a table of one's own to predictions: text columns, missing values, some positives labeled,
-no prior known.
+"""Predict from a table with text columns and missing values, with some labeled positives and an
+unknown prior.
 
 python examples/own_table.py [rows] [penguins.csv]
 
-The table is palmerpenguins (Horst, Hill, Gorman 2020; public domain, CC0), fetched from OpenML if
-no file is given.
+The table is palmerpenguins (Horst, Hill, Gorman 2020; public domain, CC0). It is downloaded from
+OpenML if no file is given.
 """
 
 import sys
@@ -18,9 +18,8 @@ from puarena import PUClassifier, load_model
 
 rows = int(sys.argv[1]) if len(sys.argv) > 1 else None
 
-# The table as it is: two text columns, gaps. Of a third of the females it is known that they are;
-# of the rest nothing.
-# (The truth is for the last line.)
+# The table has two text columns and missing values. A third of the females are labeled. The true
+# classes are used in the last line only.
 table = pd.read_csv(sys.argv[2]) if len(sys.argv) > 2 else fetch_openml(data_id=42585).frame
 table = table.dropna(subset=["sex"])[:rows]
 female = (table.pop("sex") == "FEMALE").to_numpy()
@@ -29,8 +28,7 @@ print(
     f"{labeled.sum()} labeled positives, {(~labeled).sum()} unlabeled rows, columns: {', '.join(table)}"
 )
 
-# Three lines: the share of positives is estimated, and learners are chosen on rows they have not
-# seen.
+# The classifier estimates the share of positives and selects learners on held-out rows.
 clf = PUClassifier(random_state=0)
 clf.fit(table, labeled)
 probability = clf.predict_proba(table)[:, 1]
