@@ -30,7 +30,7 @@ ENTRIES = [
     for entry in catalog.get_all().values()
     if entry.origin == "puarena" and not entry.baseline
 ][:23]
-FACTS = catalog.METHOD_COLUMNS
+FACTS = catalog.STORED_FACTS
 VALUES = [record.column for record in (*CRITERIA.values(), *METRICS.values())]
 SPLITS, CONFIGS, RECORDS = 3, 10, 200
 

@@ -78,8 +78,8 @@ def test_every_method_says_what_it_is(name):
 
 def test_the_columns_of_results_are_fields():
     info = catalog.get("nnpu-c@released")
-    assert set(catalog.METHOD_COLUMNS) <= COLUMNS.keys()
-    assert [getattr(info, name) for name in catalog.METHOD_COLUMNS] == [
+    assert set(catalog.STORED_FACTS) <= COLUMNS.keys()
+    assert [getattr(info, name) for name in catalog.STORED_FACTS] == [
         "nnpu",
         True,
         "released",

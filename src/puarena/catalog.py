@@ -28,7 +28,7 @@ ENTRY_POINT = "puarena.algorithms"  # the group of installed packages with algor
 ORIGINS = ("puarena", "released", "classic", "plugin")
 SETTINGS = ("one-sample", "two-sample", "either")
 RESERVED = ("all", "true", "none", "null")  # these mean something else where algorithms are named
-METHOD_COLUMNS = ("base", "calibrated", "variant", "baseline", "supervised")  # of stored results
+STORED_FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of stored results
 NOT_WRITTEN = ("cls",)  # fields that JSON does not have
 
 

@@ -227,7 +227,7 @@ def test_a_plugin_is_described_in_its_own_words(churn):
     line = f"run demo {TINY} --plugin mine.py --algorithms mine-c,nnpu-c --out race"
     assert call(line).exit_code == 0
     assert set(puarena.load("race").df()["algorithm"]) == {"mine-c", "nnpu-c"}
-    assert call("report race --plugin mine.py --html page.html").exit_code == 0
+    assert call("report race --html page.html").exit_code == 0
     assert "me, 2026" in (churn / "page.html").read_text()
     result = call(f"{FIT} --algorithm mine --plugin mine.py --out model")
     assert result.exit_code == 0, result.output

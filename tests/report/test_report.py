@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from puarena import catalog
 from puarena.errors import UserError
 from puarena.report import ResultTable, table, to_csv, to_latex, to_markdown, to_terminal
 from puarena.report.render import escape_markdown
+from puarena.report.sources import open_curves
 from puarena.report.tables import format_number, keep
 from sample_results import ALL, HOSTILE, records
 
@@ -347,7 +349,9 @@ def test_a_row_of_the_suite_carries_its_note() -> None:
     source = pd.concat(
         [records({"p3mix-e": 0.6, "upu": 0.7}, dataset=name) for name in ("letter", "usps")]
     )
-    letter, usps = table(source)
+    curves = open_curves(source)
+    curves.methods = {"p3mix-e": catalog.get("p3mix-e")}
+    letter, usps = table(curves)
     assert any(note.startswith("p3mix-e: its early-learning weight of 5") for note in letter.notes)
     assert not any("early-learning" in note for note in usps.notes)
     assert "collapse to one side" in to_markdown([letter])

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from puarena import catalog
 from puarena.errors import UserError
 from puarena.pu.problem import Problem
 from puarena.report import write_page
 from puarena.report.export import export
 from puarena.report.page.data import MAX_VIEWS, embed_json, list_views
+from puarena.report.sources import open_curves
 from puarena.report.statistics import summarize
 from puarena.results import Folder, Results
 from puarena.results.records import Origin
@@ -141,8 +143,10 @@ def test_table_of_the_page(tmp_path: Path) -> None:
 
 def test_the_data_of_the_page(tmp_path: Path) -> None:
     source = records(ALL).assign(status="ok", device="cpu", version="0", torch="2", prior=math.nan)
+    curves = open_curves(source)
+    curves.methods = {"upu": catalog.get("upu"), "nnpu-c": catalog.get("nnpu-c")}
     write_page(
-        source, tmp_path / "page.html", error="std", algorithms=["upu", "nnpu-c", "pn-oracle"]
+        curves, tmp_path / "page.html", error="std", algorithms=["upu", "nnpu-c", "pn-oracle"]
     )
     data = json.loads(Page(tmp_path / "page.html").scripts[0])
     assert [method["label"] for method in data["methods"]] == ["upu", "nnpu-c", "pn-oracle"]
@@ -157,6 +161,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     ]  # mean, text and n of upu by PA; above chance
     assert data["about"]["upu"]["paper"]
     assert data["about"]["nnpu-c"]["calibrated"] is True
+    assert "pn-oracle" not in data["about"]
     assert len(data["picks"]) == 3 * 3 * 3
     hidden = {"calibration", "ranks", "wins", "label-shift", "time"}
     assert {figure["name"] for figure in data["figures"] if not figure["charts"]} >= hidden - {

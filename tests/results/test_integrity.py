@@ -140,7 +140,8 @@ def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(FileExistsError):
         files.write_file(mine.file, "again", exclusive=True)
     mine.release()
-    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["spec.json"]
+    left = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert left == {"methods.json", "spec.json"}
 
 
 def test_an_unwritable_folder_is_noticed_at_once(
@@ -255,3 +256,14 @@ def test_doctor(store: Folder) -> None:
     CliRunner().invoke(app, ["doctor", str(store.path), "--repair"])
     assert {path.name for path in (store.path / "damaged").iterdir()} == set(what)
     assert open_results(store.path).done_runs() == set()
+
+
+def test_a_damaged_list_of_methods_is_named(tmp_path: Path) -> None:
+    folder = Folder.create(tmp_path / "out", SPEC, "abc", methods=({"name": "mine"},)).path
+    assert open_results(folder).info.methods == ({"name": "mine"},)
+    assert "methods" not in json.loads((folder / "spec.json").read_text())
+    (folder / "methods.json").write_text("[{")
+    with raises_user_error("damaged-file", "methods.json"):
+        open_results(folder)
+    (folder / "methods.json").unlink()
+    assert open_results(folder).info.methods == ()

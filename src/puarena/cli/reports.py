@@ -44,7 +44,6 @@ def report(
     cases: opt.Cases = None,
     settings: opt.Settings = None,
     rates: opt.Rates = None,
-    plugin: opt.Plugins = None,
     others: opt.With = None,
 ) -> None:
     """Choose models by the stored curves and print the tables, in the order of the options."""
@@ -52,7 +51,6 @@ def report(
     from puarena.report.tables import keep
 
     opt.check_outputs((markdown, latex, csv, html), folders)
-    opt.load_plugins(plugin)
     curves = _open(folders, others)
     choice: dict[str, Any] = {
         "metrics": metric,

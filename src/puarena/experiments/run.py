@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from puarena import catalog
 from puarena.errors import UserError, unknown_name
 from puarena.experiments import executors, suites
 from puarena.experiments.checkpoints import (
@@ -119,7 +120,8 @@ def run(
     source.check()
     revisions = source.revisions()
     spec_hash = plan.spec.hash(revisions)
-    about = {"revisions": revisions, **describe_environment(device)}
+    methods = [info.to_json() for info in catalog.collect(plan.spec.algorithms)]
+    about = {"revisions": revisions, "methods": methods, **describe_environment(device)}
     store = Folder.create(out, plan.spec.to_dict(), spec_hash, **about)
     planned = _keep_fleets(store, plan, fleet_size, device)
     checkpoints = CheckpointFolder(store.path / "progress", spec_hash, device, checkpoint_every)

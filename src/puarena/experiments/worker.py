@@ -262,7 +262,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     entry = catalog.get(run.algorithm)
     columns = {
         **run.columns(),
-        **{name: getattr(entry, name) for name in catalog.METHOD_COLUMNS},
+        **{name: getattr(entry, name) for name in catalog.STORED_FACTS},
         "prior_used": row.data.prior,
         "n_p": len(row.data.p_train),
         "n_u": len(row.data.u_train),

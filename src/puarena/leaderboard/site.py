@@ -17,7 +17,6 @@ from pathlib import Path
 
 from puarena.errors import UserError
 from puarena.leaderboard.publish import check_files, describe_departures, minor_version
-from puarena.leaderboard.submit import check_submission
 from puarena.report.compare import to_published_csv
 from puarena.report.page import write_page
 from puarena.results import Results, Summary, open_results
@@ -68,6 +67,9 @@ def build(
         )
     entries = []
     for folder in sorted(path for path in (results / COMMUNITY).glob("*") if path.is_dir()):
+        # Checking a submission makes its plan, which needs torch; the site itself does not.
+        from puarena.leaderboard.submit import check_submission
+
         try:
             entries.append(Entry(check_submission(folder), Summary(folder / SUMMARY)))
         except UserError as error:

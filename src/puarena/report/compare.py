@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from puarena import catalog, paper
+from puarena import paper
+from puarena.catalog import MethodInfo
 from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
@@ -302,7 +303,8 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     """
     import pandas
 
-    numbers = aggregate(select(open_curves(source)))
+    curves = open_curves(source)
+    numbers = aggregate(select(curves))
     places = {method: i for i, method in enumerate(in_order(dict.fromkeys(read_methods(numbers))))}
     metrics, criteria, lines = list(METRICS), list(CRITERIA), []
     for problem, method, row in _iterate_rows(numbers):
@@ -312,7 +314,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
         line = problem.columns() | {
             "rate": f"{problem.rate:g}",
             "prior": f"{problem.prior:g}",
-            "algorithm": _make_title(method),
+            "algorithm": _make_title(method, curves.methods),
             "calibrated": method.calibrated,
             "test_metric": row["metric"],
             "criterion": criterion,
@@ -328,12 +330,12 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
     return save_csv(frames, [*PAPER_COLUMNS, *EXTRA_COLUMNS], path)
 
 
-def _make_title(method: Method) -> str:
+def _make_title(method: Method, methods: Mapping[str, MethodInfo]) -> str:
     """Return the method's plain form as the paper writes it, and what is unusual about its runs."""
-    entry = catalog.get_all().get(method.base)
+    info = methods.get(method.base)
     title = method.base
-    if entry and make_slug(entry.title) == method.base:
-        title = entry.title
+    if info and make_slug(info.title) == method.base:
+        title = info.title
     return f"{title} ({', '.join(method.unusual)})" if method.unusual else title
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from puarena.catalog import MethodInfo
 from puarena.errors import UserError
 from puarena.metrics import (
     CRITERIA,
@@ -52,6 +53,8 @@ class Curves:
         self.store = store
         self.columns = set(relation.columns)
         self.notes = store.info.notes if store else ()  # for readers of any table
+        methods = [MethodInfo.from_json(facts) for facts in store.info.methods] if store else []
+        self.methods = {info.name: info for info in methods}  # as far as the results have them
 
     def frame(self, sql: str, criteria: Iterable[str] = ()) -> DataFrame:
         """Return the answer to a query over ``curves``, which has these criteria as columns."""

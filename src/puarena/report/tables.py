@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from puarena.catalog import MethodInfo
 from puarena.errors import unknown_name
 from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
@@ -210,7 +211,8 @@ def table(
         raise unknown_name("error", error, ERROR_KINDS)
     selection = select(curves, by) if selection is None else selection
     notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
-    return build_tables(aggregate(selection, chosen), chosen, by, error, algorithms, notes)
+    numbers = aggregate(selection, chosen)
+    return build_tables(numbers, chosen, by, error, algorithms, notes, curves.methods)
 
 
 def build_tables(
@@ -220,12 +222,16 @@ def build_tables(
     error: ErrorKind = "stderr",
     algorithms: Sequence[str] | None = None,
     notes: Sequence[str] = (),
+    methods: Mapping[str, MethodInfo] | None = None,
 ) -> HtmlList[ResultTable]:
     """Make one table per problem from the numbers of ``aggregate``, which may have more metrics."""
     columns = tuple(ResultColumn(metric, criterion) for metric in metrics for criterion in criteria)
     wanted = keep_algorithms(numbers[numbers["metric"].isin(list(metrics))], algorithms)
     problems = wanted.groupby(list(PROBLEM_COLUMNS), dropna=False, sort=True)
-    return HtmlList(_make_table(part, columns, error, algorithms, notes) for _, part in problems)
+    tables: HtmlList[ResultTable] = HtmlList()
+    for _, part in problems:
+        tables.append(_make_table(part, columns, error, algorithms, notes, methods or {}))
+    return tables
 
 
 def keep(
@@ -271,6 +277,7 @@ def _make_table(
     error: ErrorKind,
     order: Sequence[str] | None,
     notes: Iterable[str],
+    methods: Mapping[str, MethodInfo],
 ) -> ResultTable:
     """Return the table of one problem."""
     problem = read_problems(numbers[:1])[0]
@@ -290,7 +297,7 @@ def _make_table(
         own_notes += [f"{text}." for text in list_cautions(criteria)]
     own_notes += _describe_gaps(numbers)
     own_notes += _describe_chance(rows, columns)
-    own_notes += _describe_methods(rows, problem.dataset)
+    own_notes += _list_method_notes(rows, problem.dataset, methods)
     marked = tuple(_mark_best(rows, columns))
     return ResultTable(problem, columns, marked, error, (*dict.fromkeys(own_notes), *notes))
 
@@ -345,14 +352,13 @@ def _describe_chance(rows: list[ResultRow], columns: tuple[ResultColumn, ...]) -
     return [f"At chance level, no better than always the same answer: {', '.join(marked)}."]
 
 
-def _describe_methods(rows: list[ResultRow], dataset: str) -> list[str]:
-    """Return what the methods themselves note about a dataset."""
-    from puarena import catalog
-
-    infos = catalog.get_all()
+def _list_method_notes(
+    rows: list[ResultRow], dataset: str, methods: Mapping[str, MethodInfo]
+) -> list[str]:
+    """Return the notes of methods on their results on a dataset."""
     notes = []
     for row in rows:
-        info = infos.get(row.method.base)
+        info = methods.get(row.method.base)
         note = info.notes.get(dataset) if info else None
         if note:
             notes.append(f"{row.method.label}: {note}.")

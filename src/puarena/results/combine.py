@@ -21,12 +21,18 @@ from puarena.errors import UserError, unknown_name
 from puarena.experiments.spec import EVERY_ALGORITHM, Spec, is_path
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.results import published
-from puarena.results.folder import Folder, Results, Summary, have_same_numbers
+from puarena.results.folder import (
+    Folder,
+    Results,
+    Summary,
+    have_same_numbers,
+    write_info,
+)
 from puarena.results.parquet import ask, quote_name, scan
 from puarena.results.planned import Planned, unite_planned
 from puarena.results.records import FailureNote, ResultsInfo
 from puarena.results.schema import COMPUTATION_COLUMNS, METHOD_COLUMNS, is_value
-from puarena.utils.files import cannot_write, write_file
+from puarena.utils.files import cannot_write
 from puarena.utils.identity import digest
 
 if TYPE_CHECKING:
@@ -129,7 +135,11 @@ class Combined(Results):
             for part, count in zip(self.parts, self.counts, strict=True)
             for origin in part.origins(count)
         ]
-        changes: dict[str, Any] = {"sources": tuple(origins)}
+        methods: dict[str, dict[str, Any]] = {}
+        for part in self.parts:
+            for facts in part.info.methods:
+                methods.setdefault(str(facts.get("name")), facts)
+        changes: dict[str, Any] = {"sources": tuple(origins), "methods": tuple(methods.values())}
         if self.overlap == BY_METHOD:
             changes["notes"] = (*_describe_parts(self.parts), *first.info.notes)
         else:
@@ -242,7 +252,7 @@ def _write(joined: Combined, folder: Path) -> None:
         "summary": None,
     }
     info = joined.info.model_copy(update=changes)
-    write_file(folder / "spec.json", info.to_json())
+    write_info(folder, info)
     merged = Folder(folder)
     planned = joined.planned()
     if planned is not None:

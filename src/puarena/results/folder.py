@@ -1,6 +1,6 @@
 """Results that can be read, from a results folder or an exported summary.
 
-A results folder has ``spec.json``, ``planned.parquet``, ``shards/FLEET.parquet``,
+A results folder has ``spec.json``, ``methods.json``, ``planned.parquet``, ``shards/FLEET.parquet``,
 ``failures/FLEET.json``, ``progress/FLEET.safetensors`` and ``claims/FLEET.*``. One shard holds the
 curves of one fleet, one row per run and record; until it exists, ``progress`` has a recent state
 of the fleet. Every file is written atomically, and Parquet files and states contain their own
@@ -13,6 +13,7 @@ what ``spec.json`` and ``failures/`` have.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 
 PARTS = ("shards", "failures", "progress", "claims")
 DAMAGED = "damaged"  # the folder for damaged files that were moved aside
+METHODS_FILE = "methods.json"
 SUMMARY_KEY = "puarena_summary"  # of a summary's metadata
 FLEET_NAME = re.compile(r"\w[\w.+=-]{0,199}", re.ASCII)
 CHOICE_COLUMNS = ("algorithm", "profile", "prior_source", "split", "config")
@@ -300,7 +302,7 @@ class Folder(Results):
         )
         if not exists:
             with suppress(FileExistsError):
-                write_file(path / "spec.json", info.to_json(), exclusive=True)
+                write_info(path, info, exclusive=True)
         results = cls(path)
         # Another process may have created the folder in the meantime.
         results._check_same(spec_hash)
@@ -549,6 +551,14 @@ class Summary(Results):
         return list(self.facts.failures)
 
 
+def write_info(folder: Path, info: ResultsInfo, exclusive: bool = False) -> None:
+    """Write ``methods.json`` and ``spec.json``; with ``exclusive`` the latter must not exist."""
+    methods = json.dumps(list(info.methods), indent=2, ensure_ascii=False)
+    write_file(folder / METHODS_FILE, methods + "\n")
+    text = info.model_dump_json(indent=2, exclude_unset=True, exclude={"methods"})
+    write_file(folder / "spec.json", text, exclusive=exclusive)
+
+
 def write_summary(con: DuckDBPyConnection, query: str, info: ResultsInfo, path: str | Path) -> None:
     """Write the rows of a query as a summary."""
     columns = select_list(con.sql(query).columns)
@@ -619,7 +629,22 @@ def _read_info(path: Path) -> ResultsInfo:
             "damaged-file",
         )
     _check_format(info, path)
-    return info
+    return info.model_copy(update={"methods": _read_methods(path / METHODS_FILE)})
+
+
+def _read_methods(file: Path) -> tuple[dict[str, Any], ...]:
+    """Return the records of methods; none if the file does not exist."""
+    try:
+        return tuple(dict(facts) for facts in parse_json(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise cannot_read(file, error) from error
+    except (ValueError, TypeError):
+        raise UserError(
+            f"'{file}' is not the list of methods that puarena wrote; restore or remove it",
+            "damaged-file",
+        ) from None
 
 
 def _read_summary(path: Path) -> tuple[ResultsInfo, tuple[str, ...]]:

@@ -92,6 +92,7 @@ class ResultsInfo(Stored):
     merged_by: str = ""
     sources: tuple[Origin, ...] = ()  # of joined results
     summary: SummaryFacts | None = None
+    methods: tuple[dict[str, Any], ...] = ()  # ``catalog.MethodInfo``; ``methods.json`` of a folder
     spec: dict[str, Any]
 
 

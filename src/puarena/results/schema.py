@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from puarena.catalog import STORED_FACTS
 from puarena.results.parquet import quote_name
 
 if TYPE_CHECKING:
@@ -64,11 +65,7 @@ COLUMNS: dict[str, str] = {
 }
 METHOD_COLUMNS = (  # tell the rows of a table apart
     "algorithm",
-    "base",
-    "calibrated",
-    "variant",
-    "baseline",
-    "supervised",
+    *STORED_FACTS,
     "profile",
     "prior_source",
     "precision",

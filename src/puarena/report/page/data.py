@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
@@ -99,7 +98,11 @@ def collect_page_data(
         **_collect_views(data.selection, [table.problem for table in tables], index),
         **_collect_picks(curves, data, index),
         **_collect_curves(data, index),
-        "about": {method.algorithm: _describe_algorithm(method.algorithm) for method in methods},
+        "about": {
+            method.algorithm: curves.methods[method.algorithm].to_json()
+            for method in methods
+            if method.algorithm in curves.methods
+        },
         "figures": _collect_figures(data),
         "drawn": list(data.metrics),
         "curve": _pack_chart(draw_curves("curves", shown[0], criteria, columns=2)),
@@ -122,16 +125,6 @@ def embed_json(data: Any) -> str:
 def _take(record: object, names: Iterable[str]) -> dict[str, Any]:
     """Return these attributes of a record."""
     return {name: getattr(record, name) for name in names}
-
-
-def _describe_algorithm(name: str) -> dict[str, Any] | None:
-    """Return the facts of an algorithm; None if it is not registered, such as a user's plugin."""
-    from puarena import catalog
-
-    try:
-        return catalog.get(name).to_json()
-    except UserError:
-        return None
 
 
 # numbers

@@ -53,7 +53,7 @@ def write_page(
     selection = select(curves, by) if selection is None else selection
     numbers = aggregate(selection, every)
     notes = [*curves.notes, *(curves.absent() if criteria is None else [])]
-    options = (by, error, algorithms, notes)
+    options = (by, error, algorithms, notes, curves.methods)
     tables = build_tables(numbers, curves.metrics(metrics), *options)
     data: dict[str, Any] = {}
     if tables:

@@ -350,7 +350,7 @@ function hyperparameters(about) {
 }
 
 function aboutMethod(about) {
-  if (!about) return [el("p", {}, "This method is not one that comes with puarena (a plugin, or one that is not installed here), so nothing more is known about it.")];
+  if (!about) return [el("p", {}, "These results have no description of this method.")];
   const other = about.calibrated_form && DATA.methods.findIndex((method) => method.algorithm === about.calibrated_form);
   const assumes = about.setting === "either" ? "either setting" : `${about.setting} data`;
   return [
