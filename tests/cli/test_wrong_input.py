@@ -11,6 +11,7 @@ import pytest
 
 import puarena
 from bad_inputs import call, refused
+from puarena.cli import options
 from puarena.errors import UserError
 from puarena.priors import estimate_prior
 
@@ -361,3 +362,10 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(folder):
 def test_other_spellings_are_understood(line, folder, results):
     result = call(line, r=results)
     assert result.exit_code == 0, (result.output, result.exception)
+
+
+@pytest.mark.parametrize("name", ["spec.json", "planned.parquet", "shards/page.html"])
+def test_an_output_replaces_no_file_of_a_results_folder(tmp_path, name):
+    with pytest.raises(UserError, match=name) as error:
+        options.check_outputs([tmp_path / "page.html", tmp_path / name], [tmp_path])
+    assert error.value.code == "conflict"

@@ -20,6 +20,7 @@ Item = TypeVar("Item")
 UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 SWITCHES = {"true": True, "on": True, "false": False, "off": False}
 DURATIONS = ("checkpoint_every", "fleet_timeout", "slurm_time")  # parameters in seconds
+RESULTS_FILES = ("spec.json", "planned.parquet", "shards", "failures", "progress", "claims")
 REPEATED = ("slurm",)  # parameters with several values
 SPEC_OPTIONS = (
     "algorithms",
@@ -153,10 +154,14 @@ def read_spec(params: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[object]) -> None:
-    """Refuse an output that would replace an input."""
+    """Refuse an output that would replace an input, or a file of a results folder."""
     sources = {Path(str(each)).resolve() for each in inputs if each is not None}
+    stored = {source / name for source in sources for name in RESULTS_FILES}
     for output in outputs:
-        if output is not None and output.resolve() in sources:
+        if output is None:
+            continue
+        place = output.resolve()
+        if place in sources | stored or place.parent in stored:
             message = f"the output '{output}' would replace an input; give another file"
             raise UserError(message, "conflict")
 
