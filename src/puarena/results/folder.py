@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -85,19 +86,26 @@ Stamp = tuple[int, int]  # size and time of a file
 class Results:
     """Results that can be read: base class of a folder, a summary, and several of them joined.
 
-    ``info`` has the spec, its hash, and the versions that computed the results; ``spec`` is the
-    spec, checked.
+    ``info`` has the spec, its hash, and the versions that computed the results.
     """
 
     def __init__(self, path: Path, info: ResultsInfo) -> None:
         self.path = path
         self.info = info
         self.spec_hash = info.spec_hash
+
+    @cached_property
+    def spec(self) -> Spec:
+        """The spec, checked.
+
+        Checked when it is first used: curves stay readable where a method or a mechanism of the
+        spec is not installed.
+        """
         try:
-            self.spec = Spec.load(info.spec)
+            return Spec.load(self.info.spec)
         except UserError as error:
             raise UserError(
-                f"the spec of '{path}' cannot be read: {error}", "wrong-format"
+                f"the spec of '{self.path}' cannot be read: {error}", "wrong-format"
             ) from error
 
     # what subclasses have
