@@ -238,8 +238,8 @@ def test_a_run_needs_its_table_only_once(tmp_path):
     (tmp_path / "magic.dat").unlink()
     datasets.registry._load_built_in.cache_clear()
     results = open_results(tmp_path / "out")
-    assert results.spec["problems"][0]["priors"] == [pytest.approx(2 / 3, abs=0.01)]
-    plan = make_plan(Spec.load(results.spec))
+    assert list(results.spec.problems[0].priors) == [pytest.approx(2 / 3, abs=0.01)]
+    plan = make_plan(results.spec)
     assert [run.run_id for run in plan.runs] == list(results.done_runs())
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from puarena import catalog
 from puarena.metrics import METRICS, Metric
 from puarena.report import write_page
 from puarena.results import Folder
@@ -76,6 +77,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "out",
         {**SPEC, "name": "demo", "title": f"Title {HOSTILE}", "description": HOSTILE},
         "abc",
+        methods=[catalog.get(name).to_json() for name in METHODS if name != HOSTILE],
     )
     parts = []
     for p, (dataset, case, setting, rate, prior) in enumerate(PROBLEMS):
@@ -178,7 +180,7 @@ def test_a_hostile_name_is_text(opened: Opened) -> None:
     assert HOSTILE in opened.page.locator("#board thead").inner_text()
     assert opened.page.locator("#failures").inner_text().count(HOSTILE) == 1
     opened.page.locator("#board tbody").get_by_role("button", name=HOSTILE, exact=True).click()
-    assert "not one that comes with puarena" in opened.page.locator("dialog[open]").inner_text()
+    assert "no description of this method" in opened.page.locator("dialog[open]").inner_text()
     assert opened.page.locator("script").count() == 3
 
 

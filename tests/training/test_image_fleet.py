@@ -32,7 +32,7 @@ CONFIG = FleetConfig(
     strong=VIEWS.strong,
     evaluation=VIEWS.evaluation,
 )
-ENTRIES = {name: catalog.get(name) for name in catalog.names()}
+ENTRIES = {name: catalog.get(name) for name in catalog.names() if not catalog.get(name).is_classic}
 NAMES = [name for name, entry in ENTRIES.items() if not entry.cls.knows_propensity]
 if (
     DEVICE == "cpu"
