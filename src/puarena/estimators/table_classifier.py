@@ -27,7 +27,7 @@ from puarena.estimators.calibration import (
 from puarena.estimators.learners import EncodedRows, Ensemble, PUTable, TriedLearner
 from puarena.estimators.model_selection import PU_CRITERIA, compute_criterion
 from puarena.estimators.persistence import save_model
-from puarena.priors import METHODS, method_named
+from puarena.priors import METHODS, adjust_prior, method_named
 from puarena.priors.estimate import (
     ALL_METHODS,
     draw_sample,
@@ -279,14 +279,25 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any, prior: float | None = None) -> Floats:
         """Return the probabilities of both classes, shape (n_samples, 2).
 
         They are calibrated with positive and unlabeled rows alone, and exceed one half exactly if
         ``predict`` returns the positive class.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            The rows.
+        prior : float, optional
+            The share of positives among rows like these, if it is another than ``prior_``, such as
+            an estimate of :func:`puarena.priors.estimate_prior_shift`. ``predict`` does not know
+            it.
         """
         check_is_fitted(self)
         positive = self.probability_(self.decision_function(X))
+        if prior is not None:
+            positive = adjust_prior(positive, self.prior_, prior)
         return np.column_stack([1 - positive, positive])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
