@@ -75,9 +75,10 @@ def test_adjusting_helps_the_probabilities_of_a_fitted_model():
     x_new, new = draw(0.75, seed=2)
     found = estimate_prior_shift(model, x_new)
     assert abs(found.value - 0.75) < 0.12
-    brier = [np.mean((p[:, 1] - new) ** 2) for p in (
-        model.predict_proba(x_new), model.predict_proba(x_new, prior=found.value)
-    )]
+    brier = [
+        np.mean((p[:, 1] - new) ** 2)
+        for p in (model.predict_proba(x_new), model.predict_proba(x_new, prior=found.value))
+    ]
     assert brier[1] < 0.8 * brier[0]
     own = model.predict_proba(x_new, prior=model.prior_)
     assert np.allclose(own, model.predict_proba(x_new))
