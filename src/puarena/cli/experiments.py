@@ -49,25 +49,10 @@ def demo(
 
 
 @app.command()
+@opt.add_spec_options
 def plan(
     ctx: typer.Context,
     source: opt.Source,
-    algorithms: opt.Algorithms = None,
-    datasets: opt.Datasets = None,
-    cases: opt.Cases = None,
-    settings: opt.Settings = None,
-    rates: opt.Rates = None,
-    priors: opt.Priors = None,
-    labeling: opt.Labeling = None,
-    splits: opt.Splits = None,
-    configs: opt.Configs = None,
-    steps: opt.Steps = None,
-    profile: opt.Profile = None,
-    network: opt.Network = None,
-    precision: opt.Precision = None,
-    optimizer: opt.Optimizer = None,
-    prior: opt.PriorSource = None,
-    plugin: opt.Plugins = None,
     parameters: opt.Parameters = None,
     device: opt.Device = "auto",
     data: opt.Data = None,
@@ -76,6 +61,7 @@ def plan(
     gpus: Annotated[
         int | None, typer.Option("--gpus", metavar="N", min=1, help="as if there were N GPUs")
     ] = None,
+    **spec_options: Any,
 ) -> None:
     """Count runs and fleets, and measure how long they take on this machine, or on several."""
     from puarena.experiments.duration import summarize
@@ -84,7 +70,7 @@ def plan(
 
     changes = opt.read_parameters(parameters)
     share = changes.pop("gpus_per_fleet", None)
-    plan = make_plan(opt.read_spec(ctx.params, changes))
+    plan = make_plan(opt.read_spec(source, spec_options, changes))
     count = None if gpus is None else str(gpus)
     options = {"workers": workers, "gpus": count, "gpus_per_fleet": share}
     summary = summarize(plan, device, data, engine, **options)
@@ -109,26 +95,11 @@ def _describe_machines(engine: str | None, gpus: int | None, device: str) -> str
 
 
 @app.command()
+@opt.add_spec_options
 def run(
     ctx: typer.Context,
     source: opt.Source,
     out: opt.Out,
-    algorithms: opt.Algorithms = None,
-    datasets: opt.Datasets = None,
-    cases: opt.Cases = None,
-    settings: opt.Settings = None,
-    rates: opt.Rates = None,
-    priors: opt.Priors = None,
-    labeling: opt.Labeling = None,
-    splits: opt.Splits = None,
-    configs: opt.Configs = None,
-    steps: opt.Steps = None,
-    profile: opt.Profile = None,
-    network: opt.Network = None,
-    precision: opt.Precision = None,
-    optimizer: opt.Optimizer = None,
-    prior: opt.PriorSource = None,
-    plugin: opt.Plugins = None,
     parameters: opt.Parameters = None,
     device: opt.Device = "auto",
     data: opt.Data = None,
@@ -138,6 +109,7 @@ def run(
     gpus: opt.GPUs = None,
     retry_failed: opt.RetryFailed = False,
     stop_after: opt.StopAfter = None,
+    **spec_options: Any,
 ) -> None:
     """Run what is missing of an experiment, and nothing else."""
     options = {
@@ -151,7 +123,7 @@ def run(
         "seconds": stop_after,
         **opt.read_parameters(parameters),
     }
-    outcome = _train(ctx, opt.read_spec(ctx.params, {}), out, options)
+    outcome = _train(ctx, opt.read_spec(source, spec_options, {}), out, options)
     emit(ctx, outcome, None)
     if outcome.stopped:
         log.info(f"stopped: {outcome.stopped}; run the same command to continue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,22 +23,6 @@ SWITCHES = {"true": True, "on": True, "false": False, "off": False}
 DURATIONS = ("checkpoint_every", "fleet_timeout", "slurm_time")  # parameters in seconds
 RESULTS_FILES = ("spec.json", "planned.parquet", "shards", "failures", "progress", "claims")
 REPEATED = ("slurm",)  # parameters with several values
-SPEC_OPTIONS = (
-    "algorithms",
-    "datasets",
-    "cases",
-    "settings",
-    "rates",
-    "priors",
-    "labeling",
-    "splits",
-    "configs",
-    "steps",
-    "profile",
-    "network",
-    "precision",
-    "optimizer",
-)
 
 
 def _parse_list(read: Callable[[str], Item]) -> Callable[[str], list[Item]]:
@@ -140,17 +125,36 @@ def _read_value(name: str, text: str) -> Any:
     return text
 
 
-def read_spec(params: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
-    """Return the spec of a command with its options applied; ``changes`` are further fields."""
+def read_spec(source: str, options: Mapping[str, Any], changes: Mapping[str, Any]) -> Spec:
+    """Return a spec with the options of :data:`SPEC_OPTIONS` applied, and further fields."""
     from puarena.experiments import suites
     from puarena.experiments.spec import TRUE_PRIOR
 
-    values = {name: params[name] for name in SPEC_OPTIONS}
-    if params["prior"] is not None:
+    fields = dict(options)
+    plugins = [str(path) for path in fields.pop("plugin") or ()]
+    if (priors := fields.pop("prior")) is not None:
         # An estimated prior is run next to the true one.
-        values["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *params["prior"])))
-    plugins = [str(path) for path in params["plugin"] or ()]
-    return suites.load(params["source"]).override(plugins=plugins, **values, **changes)
+        fields["prior_source"] = tuple(dict.fromkeys((TRUE_PRIOR, *priors)))
+    return suites.load(source).override(plugins=plugins, **fields, **changes)
+
+
+def add_spec_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :data:`SPEC_OPTIONS`, which its ``**`` parameter takes."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())
+    named = [each for each in own if each.kind is not each.VAR_KEYWORD]
+    taken = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in SPEC_OPTIONS.items()
+    ]
+    required = [each for each in named if each.default is each.empty]
+    optional = [each for each in named if each.default is not each.empty]
+    parameters = [
+        each.replace(kind=each.KEYWORD_ONLY) for each in (*required, *taken, *optional)
+    ]
+    # Typer reads both, and calls a command by keywords only.
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[object]) -> None:
@@ -255,6 +259,25 @@ Plugins = Annotated[
         "--plugin", "--plugins", metavar="FILE", help="a Python file with your own algorithms"
     ),
 ]
+
+SPEC_OPTIONS = {  # what changes the spec of 'plan' and 'run'; most are fields
+    "algorithms": Algorithms,
+    "datasets": Datasets,
+    "cases": Cases,
+    "settings": Settings,
+    "rates": Rates,
+    "priors": Priors,
+    "labeling": Labeling,
+    "splits": Splits,
+    "configs": Configs,
+    "steps": Steps,
+    "profile": Profile,
+    "network": Network,
+    "precision": Precision,
+    "optimizer": Optimizer,
+    "prior": PriorSource,
+    "plugin": Plugins,
+}
 
 # -- how it is run -------------------------------------------------------------------------------
 
