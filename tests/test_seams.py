@@ -7,15 +7,13 @@ another process uses them as a user would.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import puarena
+from run_python import run_python
 
 PACKAGE = Path(__file__).parents[1] / "src" / "puarena"
 
@@ -278,18 +276,8 @@ def said(tmp_path_factory):
     puarena.run(
         spec, out=folder / "before", device="cpu", progress=False
     )  # by a package that has none of all this
-    paths = os.pathsep.join([str(folder / "house"), *(path for path in sys.path if path)])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", USE],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), folder
+    printed = run_python("-c", USE, cwd=folder, first=folder / "house")
+    return json.loads(printed.splitlines()[-1]), folder
 
 
 def test_each_is_as_many_files_as_promised():

@@ -9,9 +9,12 @@ import torch
 
 import goldens
 from puarena import metrics
+from puarena.algorithms.dist_pu import DistPU
 from puarena.algorithms.nnpu import NNPU
 from puarena.algorithms.nnpu_ga import NNPUGA
+from puarena.algorithms.pusb import PUSB
 from puarena.algorithms.upu import UPU
+from puarena.algorithms.vpu import VPU
 
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
@@ -63,18 +66,20 @@ def test_nnpu_ga(dtype):
             )
 
 
-CALIBRATED = {
-    "upu": (UPU, "objective"),
-    "nnpu": (NNPU, "objective"),
-    "nnpu_ga": (NNPUGA, "surrogate"),
-}
+CALIBRATED = [
+    ("upu", UPU, "objective"),
+    ("nnpu", NNPU, "objective"),
+    ("nnpu_ga", NNPUGA, "surrogate"),
+    ("nnpu_ga", PUSB, "surrogate"),  # trains on the loss of nnPU-GA
+    ("vpu", VPU, "variational"),
+    ("dist_pu", DistPU, "distribution"),
+]
 
 
 @both
-@pytest.mark.parametrize("name", CALIBRATED)
+@pytest.mark.parametrize(("name", "cls", "method"), CALIBRATED)
 @pytest.mark.parametrize("kind", ["weighted", "batch-union"])
-def test_calibrated_minibatch(dtype, name, kind):
-    cls, method = CALIBRATED[name]
+def test_calibrated_minibatch(dtype, name, cls, method, kind):
     found = goldens.cases("calibration", lambda c: c["params"].get("algorithm") == name)
     if kind == "batch-union":
         found = [c for c in found if "released_value" in c]

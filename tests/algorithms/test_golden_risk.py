@@ -302,33 +302,6 @@ def test_dist_pu_entropy_schedule():
         close(got, case["expected_value"], case, "float64", "entropy weight")
 
 
-CALIBRATED = {
-    "vpu": (VPU, "variational"),
-    "dist_pu": (DistPU, "distribution"),
-    "nnpu_ga": (PUSB, "surrogate"),
-}
-
-
-@both
-@pytest.mark.parametrize("name", CALIBRATED)
-@pytest.mark.parametrize("kind", ["weighted", "batch-union"])
-def test_calibrated_minibatch(dtype, name, kind):
-    cls, method = CALIBRATED[name]
-    found = cases("calibration", lambda c: c["params"].get("algorithm") == name)
-    if kind == "batch-union":
-        found = [c for c in found if "released_value" in c]
-    for stack in stacks(found):
-        f = logits(stack, dtype, "f_p", "f_u")
-        algorithm = build(cls, stack, DTYPES[dtype], calibration=kind)
-        check(
-            getattr(algorithm, method)(**f),
-            f,
-            stack,
-            dtype,
-            *(RELEASED if kind == "batch-union" else ()),
-        )
-
-
 @both
 def test_lbe(dtype):
     for stack in stacks(cases("lbe")):

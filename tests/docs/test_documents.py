@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from typer.testing import CliRunner
 
 from puarena import catalog
 from puarena.cli import app
+from run_python import run_python
 
 HAS_DATA = "PUARENA_DATA" in os.environ
 DATASET = "letter" if HAS_DATA else "digits"
@@ -119,17 +118,7 @@ def test_python_blocks(block, tmp_path):
     _prepare(block, tmp_path)
     variables = [VARIABLES[name] for name in block.given if name in VARIABLES]
     (tmp_path / "script.py").write_text("\n".join([*variables, block.code]))
-    paths = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("script.py", cwd=tmp_path)
 
 
 # -- these tests can fail ------------------------------------------------------------

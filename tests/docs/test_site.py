@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +19,7 @@ from documents import ROOT
 
 from puarena import catalog
 from puarena.results.schema import COLUMNS
+from run_python import run_python
 
 sys.path.insert(0, str(ROOT / "docs" / "make"))
 
@@ -292,17 +291,7 @@ def test_the_tutorial_runs(tmp_path):
     smaller = tmp_path / "tutorial.ipynb"
     tutorial.write(cells, smaller)
     code = "import tutorial as t; t.write(t.run(t.read(t.Path('tutorial.ipynb'))), t.Path('tutorial.ipynb'))"
-    paths = os.pathsep.join([str(DOCS / "make"), *(path for path in sys.path if path)])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-c", code, cwd=tmp_path, first=DOCS / "make")
     ran = tutorial.read(smaller)
     assert [kinds(cell) for cell in ran] == [kinds(cell) for cell in cells]
     assert sum(cell["cell_type"] == "code" for cell in ran) >= 10
