@@ -148,9 +148,7 @@ def add_spec_options(command: Callable[..., None]) -> Callable[..., None]:
     ]
     required = [each for each in named if each.default is each.empty]
     optional = [each for each in named if each.default is not each.empty]
-    parameters = [
-        each.replace(kind=each.KEYWORD_ONLY) for each in (*required, *taken, *optional)
-    ]
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*required, *taken, *optional)]
     # Typer reads both, and calls a command by keywords only.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
