@@ -43,7 +43,7 @@ def results(folder: Path) -> None:
     store = Folder.create(folder / "out", SPEC, "abc")
     store.write_shard("a", curves("a", algorithm="nnpu"))
     store.write_failure("b", ["b-0"], "boom")
-    about = Problem("digits", prior=0.5).columns() | {"algorithm": "nnpu", "fleet": "a"}
+    about = Problem("digits", prior=0.5).to_columns() | {"algorithm": "nnpu", "fleet": "a"}
     store.keep_planned(Planned({run: about | {"run": run} for run in ("a-0", "a-1", "b-0")}))
     marks = {
         "runs": '["b-0"]',

@@ -39,7 +39,7 @@ def test_titles():
 
 def test_results_keep_it():
     problem = Problem("letter", prior=0.4, labeling="class")
-    row = problem.columns()
+    row = problem.to_columns()
     assert tuple(row) == PROBLEM_COLUMNS
     assert Problem.from_columns(row | {"algorithm": "nnpu"}) == problem
 
@@ -47,6 +47,6 @@ def test_results_keep_it():
 def test_results_of_other_installations_can_be_read():
     row = {"dataset": "d", "case": 1, "setting": "xs", "rate": 0.3, "prior": float("nan")}
     problem = Problem.from_columns(row | {"labeling": "moonlight"})
-    assert problem == Problem.from_columns(problem.columns() | {"prior": float("nan")})
+    assert problem == Problem.from_columns(problem.to_columns() | {"prior": float("nan")})
     assert problem.label(prior=True) == "d, case 1, xs 30%, labels by moonlight"
     assert not problem.one_sample

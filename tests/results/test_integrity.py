@@ -213,7 +213,7 @@ def test_a_claim_of_another_machine_needs_signs_of_life(tmp_path: Path) -> None:
 
 def planned(fleets: dict[str, str], limit: int | None = None) -> Planned:
     """Planned runs by name, each in the fleet of that name."""
-    about = Problem("digits", prior=0.5).columns() | {"algorithm": "upu"}
+    about = Problem("digits", prior=0.5).to_columns() | {"algorithm": "upu"}
     runs = {run: about | {"run": run, "fleet": fleet} for run, fleet in fleets.items()}
     return Planned(runs, limit)
 

@@ -103,12 +103,12 @@ class RunSpec:
                 content[name] = f"{value:.10g}"
         return digest(content)
 
-    def columns(self) -> dict[str, Any]:
+    def to_columns(self) -> dict[str, Any]:
         """Return the store's columns that are known before the run is trained."""
         hyper = dict(self.hyper) | {"momentum": self.momentum}
         return {
             "run": self.run_id,
-            **self.problem.columns(),
+            **self.problem.to_columns(),
             **{name: getattr(self, name) for name in RUN_COLUMNS},
             "prior_source": self.prior_source.removeprefix(ESTIMATE_PREFIX),
             "hyper": json.dumps(hyper, sort_keys=True),
@@ -295,7 +295,7 @@ def _check_sizes_differ_in_rate(problems: Iterable[Problem]) -> None:
     """Refuse two problems that are one row of a table, as they differ in their sizes only."""
     rows: set[tuple[Any, ...]] = set()
     for problem in problems:
-        row = tuple(problem.columns().values())
+        row = tuple(problem.to_columns().values())
         if row in rows:
             raise UserError(
                 f"two problems on '{problem.dataset}' have the positive rate {problem.rate:g} and "
@@ -469,7 +469,7 @@ def _key_of_fleet(run: RunSpec) -> tuple[Any, ...]:
 def to_planned(fleets: Iterable[FleetSpec]) -> dict[str, dict[str, Any]]:
     """Return what a results folder keeps of its planned runs: by run id, its columns and fleet."""
     return {
-        run.run_id: run.columns() | {"fleet": fleet.fleet_id}
+        run.run_id: run.to_columns() | {"fleet": fleet.fleet_id}
         for fleet in fleets
         for run in fleet.runs
     }

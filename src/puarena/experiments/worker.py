@@ -261,7 +261,7 @@ def run_columns(run: RunSpec, row: engine.Row) -> dict[str, Any]:
     """Return the columns of the store that are constant for a run."""
     entry = catalog.get(run.algorithm)
     columns = {
-        **run.columns(),
+        **run.to_columns(),
         **{name: getattr(entry, name) for name in catalog.STORED_FACTS},
         "prior_used": row.data.prior,
         "n_p": len(row.data.p_train),

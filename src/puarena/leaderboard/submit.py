@@ -277,9 +277,9 @@ def _find_missing_runs(curves: DataFrame, planned: Mapping[str, RunSpec]) -> str
 
 def _find_edited_rows(curves: DataFrame, planned: Mapping[str, RunSpec]) -> str:
     """Return which run was not stored as it is planned."""
-    names = list(next(iter(planned.values())).columns())
+    names = list(next(iter(planned.values())).to_columns())
     for row in curves[names].drop_duplicates().to_dict("records"):
-        for name, value in planned[row["run"]].columns().items():
+        for name, value in planned[row["run"]].to_columns().items():
             if not _are_equal(row[name], value):
                 return f"its run {row['run']} does not have the {name} that was planned"
     return ""

@@ -58,7 +58,7 @@ class Problem:
         """Return the problem of a row of results."""
         return cls(**{name: row[name] for name in PROBLEM_COLUMNS}, check=False)
 
-    def columns(self) -> dict[str, Any]:
+    def to_columns(self) -> dict[str, Any]:
         """Return the values of ``PROBLEM_COLUMNS``."""
         return {name: getattr(self, name) for name in PROBLEM_COLUMNS}
 

@@ -166,7 +166,7 @@ class Comparison:
         import pandas
 
         facts = {name: getattr(self, name) for name in COMPARISON_COLUMNS}
-        facts = self.problem.columns() | facts
+        facts = self.problem.to_columns() | facts
         facts |= {"spearman": self.spearman, "algorithms": len(self.cells)}
         rows = []
         for cell in self.cells:
@@ -311,7 +311,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
         criterion = find_published_criterion(method.profile, row["criterion"])
         if not criterion or math.isnan(row["mean"]):
             continue
-        line = problem.columns() | {
+        line = problem.to_columns() | {
             "rate": f"{problem.rate:g}",
             "prior": f"{problem.prior:g}",
             "algorithm": _make_title(method, curves.methods),
@@ -324,7 +324,7 @@ def to_published_csv(source: Source, path: str | Path | None = None) -> str:
             "configs": row["configs"],
         }
         place = (places[method], metrics.index(row["metric"]), criteria.index(criterion))
-        lines.append((*map(str, problem.columns().values()), *place, line))
+        lines.append((*map(str, problem.to_columns().values()), *place, line))
     lines.sort(key=lambda line: line[:-1])
     frames = [pandas.DataFrame([line[-1] for line in lines])] if lines else []
     return save_csv(frames, [*PAPER_COLUMNS, *EXTRA_COLUMNS], path)
@@ -387,7 +387,7 @@ def compare(
 
     def order(key: Key) -> Key:
         problem, profile, metric, criterion, _ = key
-        return (*problem.columns().values(), profile, chosen.index(metric), by.index(criterion))
+        return (*problem.to_columns().values(), profile, chosen.index(metric), by.index(criterion))
 
     differs = describe_protocol(curves.store)
     comparisons: HtmlList[Comparison] = HtmlList()

@@ -167,7 +167,7 @@ class ResultTable:
         """Return one row per method and column: exact numbers, and ``text`` as it is printed."""
         import pandas
 
-        problem = self.problem.columns()
+        problem = self.problem.to_columns()
         lines = []
         for row in self.rows:
             method = {name: getattr(row.method, name) for name in METHOD}
