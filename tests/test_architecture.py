@@ -1,4 +1,4 @@
-"""The house stands as docs/architecture.md says: which room may import which, and no cycles."""
+"""Imports are those that docs/architecture.md allows, and there are no cycles."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _targets(
 
 def table_of(text: str) -> tuple[set[str], dict[str, set[str]]]:
     """The base, which all may know, and what each room may know beside it; "all" is everything."""
-    base = re.search(r"^Everybody may know (.+)$", text, re.M)
-    assert base, "docs/architecture.md has no line 'Everybody may know ...'"
+    base = re.search(r"^Every module may import (.+)$", text, re.M)
+    assert base, "docs/architecture.md has no line 'Every module may import ...'"
     rows = re.findall(r"^\| (`.+?`) \|.*\| (.+?) \|$", text, re.M)
     known: dict[str, set[str]] = {}
     for rooms, may_know in rows:
@@ -122,7 +122,7 @@ def _room(module: str) -> str:
 
 
 def trespasses(imports: list[Import], base: set[str], known: dict[str, set[str]]) -> list[str]:
-    """Imports that the table does not allow; the package itself is the face of the house and knows
+    """Imports that the table does not allow; the package itself is what users import and knows
     all rooms.
     """
     wrong = []
@@ -217,7 +217,7 @@ def test_no_import_cycle():
 
 
 @pytest.fixture
-def house(tmp_path):
+def small_package(tmp_path):
     """A small package: its files by path; returns its imports."""
 
     def build(files: dict[str, str]) -> list[Import]:
@@ -243,8 +243,10 @@ def house(tmp_path):
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from puarena.experiments.plan import run",
     ],
 )
-def test_a_room_that_knows_too_much_is_named(house, line):
-    imports = house({"datasets/draw.py": line, "experiments/plan.py": "run = 1", "errors.py": ""})
+def test_a_room_that_knows_too_much_is_named(small_package, line):
+    imports = small_package(
+        {"datasets/draw.py": line, "experiments/plan.py": "run = 1", "errors.py": ""}
+    )
     wrong = trespasses(imports, {"errors"}, {"datasets": set(), "experiments": {"datasets"}})
     assert len(wrong) == 1
     assert wrong[0].startswith("puarena/datasets/draw.py:")
@@ -252,28 +254,30 @@ def test_a_room_that_knows_too_much_is_named(house, line):
     assert not trespasses(imports, {"errors"}, {"datasets": {"experiments"}})
 
 
-def test_a_room_may_know_one_module_of_another(house):
-    imports = house({"classics/a.py": "from puarena.pu.labels import f", "pu/labels.py": "f = 1"})
+def test_a_room_may_know_one_module_of_another(small_package):
+    imports = small_package(
+        {"classics/a.py": "from puarena.pu.labels import f", "pu/labels.py": "f = 1"}
+    )
     assert not trespasses(imports, set(), {"classics": {"pu.labels"}})
     assert trespasses(imports, set(), {"classics": {"pu.lab"}})
 
 
-def test_cycles_are_named(house):
+def test_cycles_are_named(small_package):
     lazy = "def f():\n    from puarena.{} import x"
-    imports = house(
+    imports = small_package(
         {"a.py": lazy.format("b.c"), "b/c.py": lazy.format("d"), "d.py": "import puarena.a"}
     )
     (cycle,) = cycles_of(imports)
     assert "puarena/a.py:2: puarena.a imports puarena.b.c" in cycle
     assert "puarena/d.py:1: puarena.d imports puarena.a" in cycle
-    for_types = house(
+    for_types = small_package(
         {"d.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import puarena.a"}
     )
     assert not cycles_of(for_types)
 
 
-def test_a_package_is_imported_with_its_modules(house):
-    imports = house(
+def test_a_package_is_imported_with_its_modules(small_package):
+    imports = small_package(
         {"a.py": "import puarena.b.c", "b/c.py": "", "b/__init__.py": "import puarena.a"}
     )
     assert len(cycles_of(imports)) == 1

@@ -179,8 +179,8 @@ def test_issue_forms_are_forms(file):
 # -- CONTRIBUTING --------------------------------------------------------------------
 
 
-def test_the_picture_of_the_house_is_the_table_of_rooms():
-    picture = re.search(r"<!-- the house -->\n```text\n(.+?)\n\n", read("CONTRIBUTING.md"), re.S)
+def test_the_picture_of_the_packages_is_the_table_of_rooms():
+    picture = re.search(r"<!-- packages -->\n```text\n(.+?)\n\n", read("CONTRIBUTING.md"), re.S)
     assert picture
     base, known = table_of(DOCUMENT.read_text(encoding="utf-8"))
     lines = [re.split(r" {6,}", line.strip())[0].split() for line in picture[1].splitlines()]
@@ -207,7 +207,7 @@ def test_what_the_checklists_name_is_there():
 
 def test_what_can_be_added_is_found_where_the_picture_says():
     """Every kind of thing of the table in the picture has at least one member there."""
-    picture = read("CONTRIBUTING.md").split("<!-- the house -->")[1].split("```")[1]
+    picture = read("CONTRIBUTING.md").split("<!-- packages -->")[1].split("```")[1]
     rows = dict(re.findall(r"^  ([a-z ]+?)  +src/puarena/([\w/.]+)", picture, re.M))
     members = {
         "algorithm": catalog.get("nnpu").cls,

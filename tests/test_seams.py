@@ -255,7 +255,7 @@ def said(tmp_path_factory):
     """What the commands said, in a folder that has the page, the tables and the figures."""
     folder = tmp_path_factory.mktemp("seams")
     package = shutil.copytree(
-        PACKAGE, folder / "house" / "puarena", ignore=shutil.ignore_patterns("__pycache__")
+        PACKAGE, folder / "copy" / "puarena", ignore=shutil.ignore_patterns("__pycache__")
     )
     for files in NEW.values():
         for name, text in files.items():
@@ -276,7 +276,7 @@ def said(tmp_path_factory):
     puarena.run(
         spec, out=folder / "before", device="cpu", progress=False
     )  # by a package that has none of all this
-    printed = run_python("-c", USE, cwd=folder, first=folder / "house")
+    printed = run_python("-c", USE, cwd=folder, first=folder / "copy")
     return json.loads(printed.splitlines()[-1]), folder
 
 
