@@ -1,4 +1,4 @@
-# make demo: a first benchmark and its table.  make test: everything that must hold.  Needs Python 3.11+ and make.
+# make demo: a first benchmark and its table. make test: lint and all tests. Needs Python 3.11+.
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 BIN := .venv/bin
@@ -15,6 +15,7 @@ setup: .venv/.ready
 
 demo: setup
 	$(BIN)/puarena demo --out demo-results
+	@echo "for the next commands: source $(BIN)/activate"
 
 lint: setup
 	$(BIN)/ruff check src tests benchmarks examples docs/make
@@ -26,14 +27,14 @@ LINT ?= lint
 test: setup $(LINT)
 	$(BIN)/python -m pytest -n auto
 
-# What must be true on a GPU. Uses the Python that has a CUDA torch, not the project's own environment.
+# The tests that need a GPU, with a Python that has a CUDA torch instead of the project's own .venv.
 test-gpu:
 	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
 		tests/training tests/algorithms tests/networks \
 		tests/datasets/test_image_views.py tests/experiments/test_resume.py
 
-# Everything published in results/, run again, and put beside the paper: a quarter of an hour on one large GPU, many hours
-# on a few cores. Interrupted, it goes on where it was.
+# Runs everything published in results/ again and compares it with the paper: a quarter of an hour
+# on one large GPU, many hours on a few cores. After an interruption, it continues.
 REPLICATION ?= replication
 replicate: setup
 	$(BIN)/python benchmarks/repeat.py --out $(REPLICATION)
@@ -43,11 +44,11 @@ replicate: setup
 site: setup
 	$(BIN)/puarena site results --out site/leaderboard
 
-# The whole site in site/, the leaderboards in it; every warning is an error. Nothing is fetched.
+# The whole site in site/, with the leaderboards. Warnings are errors; nothing is downloaded.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# The source archive and the wheel, in dist/. A test builds them too, installs the wheel elsewhere and uses it there.
+# The source archive and the wheel, in dist/. A test builds both, and installs and uses the wheel.
 dist: setup
 	$(BIN)/python -m hatchling build --clean -d dist
 
