@@ -26,7 +26,8 @@ STRATIFIED_DRAWS = 2_000  # of the splits inside every problem, for IQM and prof
 POSTERIOR_DRAWS = 50_000
 MIN_DATASETS = 5  # to draw datasets, and for the signed-rank test
 MIN_SPLITS = 3  # of every problem, to draw its splits
-RELIABLE_SPLITS = 5  # with fewer splits of a problem intervals are too narrow
+RELIABLE_SPLITS = 5  # with fewer splits of a problem a verdict is a first impression
+RELIABLE_DATASETS = 10  # with fewer datasets, too
 MIN_GAPS = 6  # paired differences: with five, the p-value of a signed-rank test is at least 0.0625
 PROFILE_POINTS = 41
 TIE_DIGITS = 9  # results that agree in so many digits are tied
@@ -64,17 +65,92 @@ def make_rows(
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Lines of scores and the weight of each line in every draw."""
+    """Lines of scores and the weight of each line in every draw.
+
+    Draws of ``m`` results scatter less than the results themselves: their variance is that of the
+    population times ``(m - 1)/m``, and percentiles ignore that it is estimated. So deviations from
+    the mean are multiplied by the root of ``m/(m - 1)``, and intervals by the quotient of Student's
+    quantile and that of the normal distribution (``widen_interval``).
+    """
 
     unit: str  # "datasets", "splits", or empty if nothing could be drawn
     n: int  # how many units there are
     lines: Any = None  # [lines, algorithms]
     weights: Any = None  # [draws, lines]; the weights of a draw sum to one
     note: str = ""  # what was drawn, and what limits it
+    sizes: tuple[int, ...] = ()  # of the groups of units that are drawn apart
+
+    @property
+    def factor(self) -> float:
+        """By what an interval of ``average`` is widened if the units of all groups vary alike."""
+        return float(find_widening(self.n - len(self.sizes)))
+
+    @property
+    def whole_factor(self) -> float:
+        """By what an interval of weighted sums is widened."""
+        return self.factor * _find_scatter(min(self.sizes))
 
     def compute_means(self) -> Any:
         """Return the mean of every algorithm in every draw, rounded so that ties are ties."""
-        return (self.weights @ self.lines).round(TIE_DIGITS)
+        return self.average(self.lines).round(TIE_DIGITS)
+
+    def average(self, lines: Any) -> Any:
+        """Return the mean of lines in every draw, with the scatter of means of such lines."""
+        import numpy as np
+
+        if self.unit == "datasets":
+            even = np.full(len(lines), 1 / len(lines))
+            scale = np.full(len(lines), _find_scatter(self.n))
+        else:
+            sizes = np.array(self.sizes)
+            even = np.repeat(1 / (len(sizes) * sizes), sizes)
+            scale = np.repeat([_find_scatter(size) for size in self.sizes], sizes)
+        scaled = scale[:, None] * lines
+        return even @ lines - even @ scaled + self.weights @ scaled
+
+    def find_factors(self, lines: Any) -> Any:
+        """Return by what the interval of each column of lines is widened."""
+        import numpy as np
+
+        if self.unit == "datasets":
+            return np.full(lines.shape[1], self.factor)
+        ends = np.cumsum(self.sizes)[:-1]
+        return find_widening(count_freedom(np.split(lines, ends)))
+
+
+def _find_scatter(size: int) -> float:
+    """Return the root of ``m/(m - 1)``."""
+    return math.sqrt(size / (size - 1)) if size > 1 else 1.0
+
+
+def count_freedom(parts: Iterable[Any]) -> Any:
+    """Return the degrees of freedom of the mean over problems of every column.
+
+    ``parts``: results ``[splits, columns]`` of each problem. After Welch and Satterthwaite, because
+    results vary more on one problem than on another; with equal variances it errs towards wider
+    intervals.
+    """
+    import numpy as np
+
+    parts = [np.asarray(part, float) for part in parts]
+    squares = np.stack([part.var(0, ddof=1) / len(part) for part in parts])
+    below = np.sum([part**2 / (len(x) - 1) for part, x in zip(squares, parts, strict=True)], axis=0)
+    pooled = sum(len(part) - 1 for part in parts)
+    # Columns that do not vary have an interval without a length.
+    varies = below > 0
+    return np.where(varies, squares.sum(0) ** 2 / np.where(varies, below, 1), pooled)
+
+
+def find_widening(freedom: Any) -> Any:
+    """Return the quotient of Student's quantile and that of the normal distribution."""
+    from scipy.stats import norm, t
+
+    return t.ppf(1 - ALPHA / 2, freedom) / norm.ppf(1 - ALPHA / 2)
+
+
+def widen_interval(middle: Any, interval: Any, factor: Any) -> Any:
+    """Return the low and high ends of an interval, both this much further from the middle."""
+    return middle + factor * (interval - middle)
 
 
 def percentile_interval(values: Any) -> Any:
@@ -115,7 +191,7 @@ def draw_bootstrap(
             f"Intervals: bootstrap over the {len(names)} datasets; cases of one dataset stay "
             "together."
         )
-        return Bootstrap("datasets", len(names), means.to_numpy(), weights, note)
+        return Bootstrap("datasets", len(names), means.to_numpy(), weights, note, (len(names),))
     few = f"datasets: {len(names)} ({MIN_DATASETS} needed)"
     values = splits.to_numpy(float)
     complete = ~np.isnan(values).any(1)
@@ -129,11 +205,9 @@ def draw_bootstrap(
         f"Intervals: bootstrap over the splits of each problem, valid for these problems only; "
         f"too few {few}."
     )
-    if fewest < RELIABLE_SPLITS:
-        note += f" With {fewest} splits they are too narrow."
     lines = values[complete][np.argsort(problem, kind="stable")]
     weights = _draw_weights(tuple(sizes), seed, count) / len(sizes)
-    return Bootstrap("splits", len(lines), lines, weights, note)
+    return Bootstrap("splits", len(lines), lines, weights, note, tuple(sizes))
 
 
 @lru_cache(maxsize=2)  # the page draws the same problems for every metric and criterion
@@ -179,8 +253,9 @@ def compute_differences(
         for part in parts:
             size = len(part)
             weights = random.multinomial(size, np.full(size, 1 / size), size=BOOTSTRAP_DRAWS)
-            drawn += weights @ part / size
-        low, high = percentile_interval(drawn / len(parts))
+            drawn += _find_scatter(size) * (weights @ part / size - part.mean(0))
+        interval = percentile_interval(means + drawn / len(parts))
+        low, high = widen_interval(means, interval, find_widening(count_freedom(parts)))
     frame = make_rows("difference", n, others, means, low, high, other=reference, note=note)
     return sort_rows(frame, descending=higher)
 
@@ -245,9 +320,10 @@ def average_problems(
 ) -> DataFrame:
     """Return means over problems, with intervals if datasets could be drawn."""
     low = high = math.nan
-    if bootstrap.unit == "datasets" and len(table) == bootstrap.weights.shape[1]:
-        low, high = percentile_interval(bootstrap.weights @ table.to_numpy())
     means = table.mean().to_numpy()
+    if bootstrap.unit == "datasets" and len(table) == bootstrap.weights.shape[1]:
+        drawn = percentile_interval(bootstrap.average(table.to_numpy()))
+        low, high = widen_interval(means, drawn, bootstrap.factor)
     return make_rows(statistic, len(table), table.columns, means, low, high, note=note)
 
 
@@ -282,10 +358,12 @@ def average_quartiles(splits: DataFrame, seed: int = 0) -> DataFrame:
         note = "No interquartile mean: no split has a result of every algorithm."
         return make_rows("iqm", 0, note=note)
     low = high = math.nan
+    iqm = compute_iqm(values, axis=0)
     drawn = _draw_stratified(splits, seed)
     if drawn is not None:
-        low, high = percentile_interval(compute_iqm(values[drawn], axis=1))
-    return make_rows("iqm", n, splits.columns, compute_iqm(values, axis=0), low, high)
+        interval = percentile_interval(compute_iqm(values[drawn], axis=1))
+        low, high = widen_interval(iqm, interval, _find_stratified_factor(splits))
+    return make_rows("iqm", n, splits.columns, iqm, low, high)
 
 
 def compute_profiles(splits: DataFrame, seed: int = 0) -> DataFrame:
@@ -305,7 +383,8 @@ def compute_profiles(splits: DataFrame, seed: int = 0) -> DataFrame:
         counts = [np.bincount(lines, minlength=len(values)) for lines in drawn]
         weights = np.stack(counts) / len(values)
         above = values[:, :, None] > at
-        low, high = percentile_interval(np.tensordot(weights, above.astype(float), 1))
+        interval = percentile_interval(np.tensordot(weights, above.astype(float), 1))
+        low, high = widen_interval(share, interval, _find_stratified_factor(splits)).clip(0, 1)
     names = [str(name) for name in splits.columns]
     columns = {
         "algorithm": np.repeat(names, len(at)),
@@ -332,6 +411,12 @@ def _draw_stratified(splits: DataFrame, seed: int) -> Any:
         for start, size in zip(starts, sizes, strict=True)
     ]
     return np.concatenate(drawn, axis=1)
+
+
+def _find_stratified_factor(splits: DataFrame) -> float:
+    """Return by what intervals are widened that come from drawing the splits of each problem."""
+    sizes = splits.groupby(level=0, sort=False).size()
+    return _find_scatter(int(sizes.min())) * float(find_widening(len(splits) - len(sizes)))
 
 
 # the Bayesian signed-rank test (Benavoli, Corani, Demšar, Zaffalon 2017)

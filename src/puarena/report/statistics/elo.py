@@ -1,7 +1,8 @@
 """Elo ratings (Bradley-Terry): each split of each problem is a battle of every two algorithms.
 
-The likelihood is that of TabArena (Erickson et al., NeurIPS 2025), with a tiny ridge, so that it
-has a maximum even if one algorithm wins every battle.
+The likelihood is that of TabArena (Erickson et al., NeurIPS 2025). Every two algorithms also tie on
+one split that nobody ran: otherwise one that wins every battle has an infinite rating, and a tiny
+penalty would decide which number is printed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from puarena.report.statistics.bootstrap import (
     make_rows,
     percentile_interval,
     sort_rows,
+    widen_interval,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ def compute_elo(
         return make_rows("elo", len(parts), note=note)
     at = names.index(reference) if reference in names else None
     won = sum_battles(parts, higher)
+    tie = len(parts) / (2 * len(splits)) * (1 - np.eye(len(names)))
+    ratings = fit_ratings(won + tie, at)
     low = high = math.nan
     if bootstrap.unit:
         if bootstrap.unit == "splits":
@@ -89,13 +93,12 @@ def compute_elo(
         else:
             battles = np.stack([sum_battles([part], higher) for part in parts])
         drawn = len(parts) * np.tensordot(bootstrap.weights[:ELO_DRAWS], battles, 1)
-        low, high = percentile_interval(fit_ratings(drawn, at))
+        interval = percentile_interval(fit_ratings(drawn + tie, at))
+        low, high = widen_interval(ratings, interval, bootstrap.whole_factor)
     wins, total = won.sum(1), (won + won.T).sum(1)
     one_sided = (wins == 0) | (wins == total)
-    bounded = "Won or lost every battle: only a small penalty bounds its Elo."
+    bounded = "Won or lost every battle: how far it is from the others is not known."
     notes = np.where(one_sided, bounded, "")
     other = reference if at is not None else ""
-    frame = make_rows(
-        "elo", len(parts), names, fit_ratings(won, at), low, high, other=other, note=notes
-    )
+    frame = make_rows("elo", len(parts), names, ratings, low, high, other=other, note=notes)
     return sort_rows(frame, descending=True)

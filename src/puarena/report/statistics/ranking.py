@@ -20,9 +20,11 @@ from puarena.report.statistics.bootstrap import (
     TIE_DIGITS,
     average_splits,
     compute_win_chances,
+    find_widening,
     make_rows,
     percentile_interval,
     sort_rows,
+    widen_interval,
 )
 
 if TYPE_CHECKING:
@@ -67,14 +69,16 @@ def average_ranks(scores: DataFrame, seed: int = 0, higher: bool = True) -> Data
         note = "There is no block in which every algorithm has a result."
         return make_rows("mean-rank", n, note=note)
     table = rank_blocks(scores, higher)
+    means = table.mean().to_numpy()
     low = high = math.nan
     note = f"No intervals of mean ranks: they need {MIN_BLOCKS} blocks, and there are {n}."
     if n >= MIN_BLOCKS:
         random = np.random.default_rng(seed)
         weights = random.multinomial(n, np.full(n, 1 / n), size=BOOTSTRAP_DRAWS) / n
-        low, high = percentile_interval(weights @ table.to_numpy())
+        factor = math.sqrt(n / (n - 1)) * find_widening(n - 1)
+        interval = percentile_interval(weights @ table.to_numpy())
+        low, high = widen_interval(means, interval, factor).clip(1, k)
         note = ""
-    means = table.mean().to_numpy()
     return sort_rows(make_rows("mean-rank", n, table.columns, means, low, high, note=note))
 
 

@@ -84,6 +84,17 @@ class Standings:
     note: str = ""
 
     @property
+    def units(self) -> int:
+        """How many datasets were drawn, otherwise how many splits of a problem."""
+        return self.datasets if self.unit == "datasets" else self.splits[0]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are so few units that the sentence about the best must say less."""
+        enough = boot.RELIABLE_DATASETS if self.unit == "datasets" else boot.RELIABLE_SPLITS
+        return self.units < enough
+
+    @property
     def tied(self) -> tuple[str, ...]:
         """The best, and every algorithm that cannot be told apart from it."""
         return tuple(self.table.index[self.table["tied"]])
@@ -150,10 +161,14 @@ def compute_standings(
     draws = boot.draw_bootstrap(complete, datasets, seed, count, means)
     place_low = place_high = low = high = np.full(k, math.nan)
     if draws.unit:
-        drawn = draws.compute_means()
-        place_low, place_high = boot.percentile_interval(ranking.compute_ranks(drawn, higher))
+        drawn, middle = draws.compute_means(), values
+        spread = (middle + draws.factor * (drawn - middle)).round(boot.TIE_DIGITS)
+        place_low, place_high = boot.percentile_interval(ranking.compute_ranks(spread, higher))
         gaps = (drawn - drawn[:, [best]]).round(boot.TIE_DIGITS)
-        low, high = boot.percentile_interval(gaps).round(boot.TIE_DIGITS)
+        factors = draws.find_factors(draws.lines - draws.lines[:, [best]])
+        interval = boot.percentile_interval(gaps)
+        low, high = boot.widen_interval(values - values[best], interval, factors)
+        low, high = low.round(boot.TIE_DIGITS), high.round(boot.TIE_DIGITS)
     tied = (values == values[best]) | ((low <= 0) & (high >= 0))
     content = (values, places, place_low, place_high, values - values[best], low, high, tied)
     table = pandas.DataFrame(
@@ -164,7 +179,10 @@ def compute_standings(
 
 
 def describe_winner(standings: Standings, metric: str) -> str:
-    """Return one line: the best mean, which algorithms are tied with it, and n."""
+    """Return one line: the best mean, which algorithms are tied with it, and n.
+
+    Few splits or datasets say less: then nobody is called the only best one.
+    """
     record, table = METRICS[metric], standings.table
     if table.empty:
         return standings.note
@@ -174,13 +192,17 @@ def describe_winner(standings: Standings, metric: str) -> str:
     verb = "has" if len(first) == 1 else "have"
     word = "highest" if record.higher else "lowest"
     value = f"{best:.{record.decimals}f}"
-    text = f"{_join_names(first)} {verb} the {word} mean {record.inline} ({value}); "
+    text = f"{_join_names(first)} {verb} the {word} mean {record.inline} ({value})"
     if len(table) == len(first):
-        text += "there is no other method"
+        text += "; there is no other method"
     elif not standings.unit:
-        text += "too few results to tell other methods apart"
+        text += "; too few results to tell other methods apart"
+    elif standings.is_small:
+        few = _count(standings.units, standings.unit.removesuffix("s"))
+        text += f" here, a first impression from {few}"
+        text += f"; not told apart from it: {_join_names(tied)}" if tied else ""
     else:
-        text += f"tied: {_join_names(tied)}" if tied else "no other method is tied"
+        text += f"; tied: {_join_names(tied)}" if tied else "; no other method is tied"
     low, high = standings.splits
     counts = (
         _count(standings.problems, "problem"),

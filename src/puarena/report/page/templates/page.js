@@ -191,6 +191,13 @@ function nameCell({ method, chance }) {
   return el("th", { scope: "row", class: "name" }, button, chip, poor);
 }
 
+/** The rows with those tied with the best together: a method that varies much can be tied, and the one above it not. */
+function gatherTied(list) {
+  const top = list.findIndex((line) => line.tied);
+  const rest = list.slice(top);
+  return [...list.slice(0, top), ...rest.filter((line) => line.tied), ...rest.filter((line) => !line.tied)];
+}
+
 /** The rows, with a line above those that are tied with the best where they stand together. */
 function bodyOf(list, view, width, cells, grouped) {
   const tied = list.filter((line) => line.tied).length;
@@ -215,7 +222,7 @@ function drawBoard() {
   const column = wanted || usual, descending = wanted ? state.descending : !column.low;
   const everyone = lines(problems, view);
   const best = everyone.find((line) => line.i === view?.best);
-  const list = sorted(everyone.filter((line) => line.method.label.toLowerCase().includes(state.search.toLowerCase())), column, descending);
+  const found = sorted(everyone.filter((line) => line.method.label.toLowerCase().includes(state.search.toLowerCase())), column, descending);
   const bests = {};
   for (const item of columns.slice(1)) bests[item.id] = bestOf(everyone, item);
   const axis = axisOf(everyone, best);
@@ -225,7 +232,8 @@ function drawBoard() {
   }, el("button", { type: "button", on: { click: () => sortBy(item) } }, item.words), item.small ? el("small", {}, item.small) : null,
   item.id === "mean" ? el("span", { class: "axis", "aria-hidden": "true" }, axis.map((end) => el("span", {}, metric().percent ? end.toFixed(1) : shown(end)))) : null));
   const first = column.id === "mean" && descending === metric().higher && !state.search;
-  const grouped = first && view?.unit && list.filter((line) => line.tied).length > 1;
+  const grouped = first && view?.unit && found.filter((line) => line.tied).length > 1;
+  const list = grouped ? gatherTied(found) : found;
   const cells = (line) => columns.slice(1).map((item) => cellOf(item, line, bests, axis, best));
   byId("board").replaceChildren(el("table", { "aria-describedby": "verdict board-words" },
     el("caption", { class: "hidden" }, `Leaderboard by ${metric().inline}`),
