@@ -4,7 +4,8 @@
     python benchmarks/bias_toy.py --points 20000
 
 In one dimension there are two Gaussians at -1 and 1, and a criterion chooses a threshold. In two
-dimensions the class depends on the first feature only, and a criterion chooses a direction.
+dimensions the class depends on the first feature only, and a criterion chooses a direction. Last,
+methods that model the chance of a label are trained where it is the same for all positives.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import torch
 
 from puarena import metrics
 from puarena.datasets import Dataset
-from puarena.pu import labeling
+from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.pu.labeling import Candidates
+from puarena.training import Fleet, FleetConfig, Row
 
 FREQUENCY = 0.4  # share of the positives that are labeled
 PRIORS = (0.5, 0.3)
@@ -36,6 +38,8 @@ DIRECTION_MECHANISMS = (
 )
 THRESHOLDS = np.linspace(-3, 3, 121)
 ANGLES = np.arange(-90, 91)
+FREQUENCIES = (0.2, 0.4)  # for the methods that learn them
+PROPENSITY_METHODS = ("sar-em", "lbe")
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,6 +122,51 @@ def measure_directions(
     return rows
 
 
+def make_random_labels(
+    frequency: float, points: int = 4000, tests: int = 2000, seed: int = 0
+) -> tuple[npt.NDArray[np.float32], PUData, HiddenLabels]:
+    """Return two Gaussians in two dimensions, half positive, with a share of labels at random."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(points + tests) % 2 == 0
+    x = rng.normal(size=(len(y), 2)) + (2 * y[:, None] - 1)
+    order = rng.permutation(points)
+    positives = order[y[order]]
+    n_p = round(frequency * len(positives))
+    p, u = positives[:n_p], rng.permutation(np.append(positives[n_p:], order[~y[order]]))
+    p_val, p_train, u_val, u_train = *np.split(p, [n_p // 10]), *np.split(u, [len(u) // 10])
+    kind, rate, test = labeling.get_setting("one-sample"), n_p / points, np.arange(points, len(y))
+    data = PUData(
+        p_train, u_train, p_val, u_val, test, 0.5, rate, kind.prior_in_u(0.5, rate), kind
+    )
+    return x.astype(np.float32), data, HiddenLabels(y[u_train], y[u_val], y[test])
+
+
+def measure_propensities(
+    frequencies: Sequence[float] = FREQUENCIES,
+    methods: Sequence[str] = PROPENSITY_METHODS,
+    steps: int = 1000,
+) -> list[dict[str, Any]]:
+    """Return the mean of e over the labeled points and the test accuracy after training."""
+    config = FleetConfig(batch_size=64, steps=steps, warmup=300, record_every=100)
+    rows = []
+    for name in methods:
+        for frequency in frequencies:
+            x, data, hidden = make_random_labels(frequency)
+            fleet = Fleet([Row(name, data, hidden, seed=7, lr=1e-2)], config, x)
+            accuracy = fleet.train().values["test_accuracy"][-1, 0]
+            network: Any = fleet.algorithm.e
+            propensity = fleet.passes.p(network).sigmoid().mean()
+            rows.append(
+                {
+                    "method": name,
+                    "frequency": frequency,
+                    "propensity": float(propensity),
+                    "accuracy": float(accuracy),
+                }
+            )
+    return rows
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -134,6 +183,13 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"{'labeling':<34}{'degrees':>8}{'AUC':>7}")
     for row in measure_directions(max(1000, points // 10)):
         print(f"{row['labeling']:<34}{row['angle']:>8}{100 * row['auc']:>7.1f}")
+    print("\nlearned propensity, two dimensions, prior 0.5, labels at random")
+    print(f"{'method':<34}{'labeled':>8}{'mean e':>8}{'accuracy':>10}")
+    for row in measure_propensities():
+        print(
+            f"{row['method']:<34}{row['frequency']:>8.0%}{row['propensity']:>8.2f}"
+            f"{100 * row['accuracy']:>10.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ENTRY_POINT = "puarena.algorithms"  # the group of installed packages with algorithms
 ORIGINS = ("puarena", "released", "classic", "plugin")
 SETTINGS = ("one-sample", "two-sample", "either")
-RESERVED = ("all", "true", "none", "null")  # these mean something else where algorithms are named
+RESERVED = ("all", "paper", "true", "none", "null")  # these mean something else where algorithms are named
 STORED_FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of stored results
 NOT_WRITTEN = ("cls",)  # fields that JSON does not have
 
@@ -49,7 +49,8 @@ class MethodInfo:
         baseline: a reference baseline, which does not compete.
         supervised: receives true labels or true propensities.
         knows_propensity: receives true propensities.
-        in_paper: belongs to ``all``.
+        in_paper: has a row in the paper's tables.
+        in_all: belongs to ``all``.
         differs: how it differs from the published code.
         notes: what a reader must know about its results on a dataset, by dataset.
         authors_optimizer: the optimizer of its authors as text, if it is known.
@@ -80,6 +81,7 @@ class MethodInfo:
     supervised: bool = False
     knows_propensity: bool = False
     in_paper: bool = True
+    in_all: bool = True
     differs: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
     authors_optimizer: str = ""
@@ -268,6 +270,7 @@ def describe_algorithm(cls: type[Algorithm], origin: str) -> list[MethodInfo]:
             title=f"{cls.title}{suffix}",
             setting=cls.setting,
             in_paper=cls.in_paper,
+            in_all=cls.in_paper or cls.in_all,
             calibrated_form=calibrated_form,
             **shared,
         )
@@ -278,8 +281,8 @@ def describe_algorithm(cls: type[Algorithm], origin: str) -> list[MethodInfo]:
                 name=calibrated_form,
                 title=f"{cls.title}-c{suffix}",
                 setting="one-sample",
-                # The paper has no rows of methods whose calibration changes the prior.
-                in_paper=cls.in_paper and cls.calibration_is == "mean",
+                in_paper=cls.in_paper and cls.name in paper.CALIBRATED,
+                in_all=cls.in_paper or cls.in_all,
                 calibrated=True,
                 **shared,
             )
@@ -324,6 +327,7 @@ def _describe_form(cls: type[PUWrapper], form: ClassicForm) -> MethodInfo:
         calibrated_form=calibrated[0] if calibrated else "",
         needs_prior=form.needs_prior,
         in_paper=False,
+        in_all=False,
         differs=cls.differs,
         phases=("fit",),
         minutes_on_images=cls.minutes_on_images,

@@ -12,6 +12,7 @@ CALIBRATION = "weighted"
 ORDER = (
     "pn-oracle",
     "pn-naive",
+    "pn-quantile",
     "upu",
     "nnpu",
     "nnpu-ga",
@@ -36,6 +37,7 @@ ORDER = (
     "imb-pu",
     "pu-auc",  # not in them
 )
+CALIBRATED = ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")  # with a calibrated row
 
 
 def find_place(base: str) -> int:

@@ -277,7 +277,9 @@ class Algorithm(nn.Module):
         supervised: receives true labels of U; allowed for a baseline only.
         knows_propensity: receives true propensities of P; allowed for a baseline only.
         only_ranks: only its ranking is reliable, because a rule of thumb sets its threshold.
-        in_paper: belongs to ``all``; other algorithms run when they are named.
+        in_paper: has rows in the paper's tables. They and their calibrated forms belong to ``all``;
+            other algorithms run when they are named.
+        in_all: belongs to ``all`` without being in the paper.
         strong_view: receives the strong view of every batch.
         networks: names of its networks.
         phases: stages of training, in this order.
@@ -304,6 +306,7 @@ class Algorithm(nn.Module):
     knows_propensity: ClassVar[bool] = False
     only_ranks: ClassVar[bool] = False
     in_paper: ClassVar[bool] = True
+    in_all: ClassVar[bool] = False
     strong_view: ClassVar[bool] = False
     networks: ClassVar[tuple[str, ...]] = ("f",)
     phases: ClassVar[tuple[Phase, ...]] = (Phase(),)

@@ -20,6 +20,9 @@ class LBE(Algorithm):
     E-step, every epoch: ``q = p(y=1|unlabeled,x) = sigmoid(f - softplus(e))``. M-step: the mean
     over both batches of ``-log h - log eta`` on P and
     ``q (-log h - log(1-eta)) + (1-q) (-log(1-h))`` on U. Warm-up: P against U, f only.
+
+    Both batches have the same weight, so eta orders points by their chance of a label, but it is no
+    propensity: its odds are about n_U / n_P times too large.
     """
 
     name, title = "lbe", "LBE"

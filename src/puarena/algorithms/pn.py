@@ -1,9 +1,10 @@
-"""The two reference baselines of every table: full supervision, and unlabeled as negative."""
+"""The reference baselines of every table: full supervision, and unlabeled as negative."""
 
 from torch import Tensor
 
 from puarena.algorithms._base import Algorithm, Batch
 from puarena.algorithms._losses import logistic
+from puarena.algorithms.pusb import MarginalQuantile
 
 
 class PNOracle(Algorithm):
@@ -33,7 +34,11 @@ class PNOracle(Algorithm):
 
 
 class PNNaive(Algorithm):
-    """Unlabeled taken as negative: the empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``."""
+    """Unlabeled taken as negative: the empirical risk ``rate mean_P l+ + (1-rate) mean_U l-``.
+
+    Its logit models the chance of a label, which is at most the share of positives with a label. If
+    that is below one half, a good model says negative everywhere, although it ranks well.
+    """
 
     name, title = "pn-naive", "PN (naive)"
     paper = "lower baseline: every unlabeled point counts as a negative"
@@ -43,3 +48,16 @@ class PNNaive(Algorithm):
     def objective(self, f_p: Tensor, f_u: Tensor) -> Tensor:
         """Return the risk of telling labeled from unlabeled."""
         return self.rate * logistic(f_p, +1).mean(-1) + (1 - self.rate) * logistic(f_u, -1).mean(-1)
+
+
+class PNQuantile(MarginalQuantile, PNNaive):
+    """``rate mean_P l+ + (1-rate) mean_U l-``; positive iff ``f >= t``.
+
+    pn-naive with a threshold that a share ``prior`` of a marginal training sample reaches: P and U
+    of one-sample data, U of two-sample data. If labels are given at random, its order is that of
+    the classes and only its zero is wrong.
+    """
+
+    name, title = "pn-quantile", "PN (naive, cut at the prior)"
+    paper = "lower baseline: pn-naive, with the prior's share of points predicted positive"
+    needs_prior, in_paper, in_all = True, False, True

@@ -29,7 +29,7 @@ class PUbN(AscentStep):
 
     ``s`` (sigma), the positive posterior, comes from a first network trained with nnPU-GA steps;
     ``eta`` is its quantile over U at the level ``tau (1 - prior)``, so that a share ``tau`` of the
-    expected negatives count as such. The first network is kept in the state with the least
+    expected negatives count as such; in the calibrated form it is the quantile over P and U. The first network is kept in the state with the least
     ``mean_U' s^2 - 2 prior mean_P' s`` on validation data, which is evaluated after every epoch and
     at the end.
     """
@@ -39,7 +39,7 @@ class PUbN(AscentStep):
         "Hsieh, Niu, Sugiyama: Classification from positive, unlabeled and biased negative data, "
         "ICML 2019"
     )
-    setting = "two-sample"
+    setting, calibrates = "two-sample", True
     networks = ("g", "f")
     phases = (
         Phase("sigma", (Update("sigma_loss", ("g",)),), extra=True, selectable=False),
@@ -88,9 +88,18 @@ class PUbN(AscentStep):
         """Return which quantile of sigma over U is the cut-off."""
         return self.tau * (1 - self.prior - self.rho)
 
+    def cut_off(self) -> Tensor:
+        """Return the quantile of sigma over U, or over P and U for a calibrated run."""
+        of_u = quantile(self.sigma_u, self.level())
+        if not self.weighs_p:
+            return of_u
+        of_both = quantile(torch.cat([self.sigma_p, self.sigma_u], -1), self.level())
+        return torch.where(self.w > 0, of_both, of_u)
+
     def held_out_error(self, g_p: Tensor, g_u: Tensor) -> Tensor:
         """Return the least-squares criterion of sigma from logits on validation data."""
-        return g_u.sigmoid().square().mean(-1) - 2 * self.prior * g_p.sigmoid().mean(-1)
+        s_p, s_u = g_p.sigmoid(), g_u.sigmoid()
+        return self.mean_u(s_u.square(), s_p.square()) - 2 * self.prior * s_p.mean(-1)
 
     @torch.no_grad()
     def keep_better(self, passes: Passes) -> None:
@@ -116,7 +125,7 @@ class PUbN(AscentStep):
                 now.copy_(getattr(self, f"kept_{i}"))
             self.sigma_p.copy_(passes.p(self.g).sigmoid())
             self.sigma_u.copy_(passes.u(self.g).sigmoid())
-            self.eta.copy_(quantile(self.sigma_u, self.level()))
+            self.eta.copy_(self.cut_off())
 
     def weighted_risk(
         self, f_p: Tensor, f_u: Tensor, sigma_p: Tensor, sigma_u: Tensor, eta: Tensor
@@ -124,8 +133,9 @@ class PUbN(AscentStep):
         """Return the risk of the second stage."""
         odds = (1 - sigma_p) / sigma_p.clamp_min(1e-4)
         positive = logistic(f_p, +1) + (sigma_p > col(eta)) * odds * logistic(f_p, -1)
-        negative = (sigma_u <= col(eta)) * (1 - sigma_u) * logistic(f_u, -1)
-        return self.prior * positive.mean(-1) + negative.mean(-1)
+        negative_p = (sigma_p <= col(eta)) * (1 - sigma_p) * logistic(f_p, -1)
+        negative_u = (sigma_u <= col(eta)) * (1 - sigma_u) * logistic(f_u, -1)
+        return self.prior * positive.mean(-1) + self.mean_u(negative_u, negative_p)
 
     def loss(self, batch: Batch) -> Tensor:
         """Second stage: train f with the weights of the frozen g."""

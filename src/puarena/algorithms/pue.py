@@ -24,7 +24,7 @@ class PUe(Algorithm):
     paper = (
         "Wang, Chen, Guo, Wang: Biased PU learning enhancement by causal inference, NeurIPS 2023"
     )
-    setting = "two-sample"
+    setting, calibrates = "two-sample", True
     networks = ("e", "f")
     phases = (
         Phase("propensity", (Update("propensity_loss", ("e",)),), extra=True, selectable=False),
@@ -68,7 +68,8 @@ class PUe(Algorithm):
 
     def risk(self, f_p: Tensor, f_u: Tensor, w_p: Tensor) -> Tensor:
         """Return the unbiased risk with weighted positives; ``l+ - l- = -f``."""
-        return -self.prior * (w_p * f_p).sum(-1) + logistic(f_u, -1).mean(-1)
+        on_marginal = self.mean_u(logistic(f_u, -1), logistic(f_p, -1))
+        return on_marginal - self.prior * (w_p * f_p).sum(-1)
 
     def loss(self, batch: Batch) -> Tensor:
         """Second stage: train f with the weights of the frozen e."""

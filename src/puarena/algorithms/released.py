@@ -151,6 +151,7 @@ class ReleasedPUbN(Released, PUbN):
 
     networks = ("f",)  # type: ignore[assignment]
     phases = (Phase(),)  # type: ignore[assignment]
+    calibrates = False  # the published code has no such row
     differs = (
         "One stage: sigma is the current output; the level of eta is multiplied by n_U/b, so that "
         "for a large U eta is the largest output of the batch; the correction is subtracted and "
@@ -265,6 +266,7 @@ class ReleasedPUe(Released, PUe):
     """PUe whose untrained classifier may be chosen during the first stage."""
 
     phases = tuple(replace(phase, selectable=True) for phase in PUe.phases)  # type: ignore[assignment]
+    calibrates = False  # the published code has no such row
     differs = (
         "The propensity network stays in training mode; checkpoints of the first stage may be "
         "chosen."

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from puarena.algorithms._base import Batch, Passes, Phase, Update
-from puarena.algorithms._losses import logistic
+from puarena.algorithms._losses import cross_entropy, logistic
 from puarena.algorithms.lbe import LBE
 
 MIN_PROPENSITY = 0.01
@@ -32,10 +32,14 @@ class SarEM(LBE):
     """EM for ``h = sigmoid(f) = p(y=1|x)`` and ``e = p(labeled|y=1,x)``, then f once more.
 
     Initial f: P against U, both with the same weight; initial e: labeled or not, unlabeled points
-    with weight h. E- and M-steps as in LBE for half of the steps. Then f is trained by inverse
-    propensities, with e frozen and at least 0.01, and r = n_P / (n_P + n_U):
-    ``r mean_P l+/e + max(0, (1-r) mean_U l- + r mean_P (1-1/e) l-)``. Checkpoints before and after
-    that last stage are models of the method, because the last stage is optional in the paper.
+    with weight h. These two stages take the warm-up steps (2,000 in the protocol) each, 4,000 in
+    addition to the protocol's. Then, for half of the steps, EM: E-step as in LBE, M-step on
+    ``r mean_P[-log h - log e] + (1-r) mean_U[q (-log h - log(1-e)) + (1-q) (-log(1-h))]`` with
+    r = n_P / (n_P + n_U), so that e is a probability for the data and not for batches with as many
+    positives as unlabeled points. Then f is trained by inverse propensities, with e frozen and at
+    least 0.01: ``r mean_P l+/e + max(0, (1-r) mean_U l- + r mean_P (1-1/e) l-)``. Checkpoints
+    before and after that last stage are models of the method, because the last stage is optional in
+    the paper.
     """
 
     name, title, in_paper = "sar-em", "SAR-EM", False
@@ -59,13 +63,25 @@ class SarEM(LBE):
         "method."
     )
 
-    @staticmethod
-    def propensity_risk(e_p: Tensor, e_u: Tensor, q: Tensor) -> Tensor:
+    def weigh_as_data(self, on_p: Tensor, on_u: Tensor) -> Tensor:
+        """Return the mean over the data of values of both batches.
+
+        Batches have as many positives as unlabeled points, and the data have not: with their plain
+        mean the odds of e would be (1-r)/r times too large.
+        """
+        return torch.lerp(on_u.mean(-1), on_p.mean(-1), self.rate)
+
+    def propensity_risk(self, e_p: Tensor, e_u: Tensor, q: Tensor) -> Tensor:
         """Return the loss of e per point.
 
         Unlabeled points count, with weight q, as positives that were not labeled.
         """
-        return torch.cat([logistic(e_p, +1), q * logistic(e_u, -1)], -1).mean(-1)
+        return self.weigh_as_data(logistic(e_p, +1), q * logistic(e_u, -1))
+
+    def m_step(self, f_p: Tensor, f_u: Tensor, e_p: Tensor, e_u: Tensor, q: Tensor) -> Tensor:
+        """M-step: return the expected negative log likelihood per point of the data."""
+        of_h = self.weigh_as_data(logistic(f_p, +1), cross_entropy(f_u, q))
+        return of_h + self.propensity_risk(e_p, e_u, q)
 
     def first_propensity_loss(self, batch: Batch) -> Tensor:
         """Initial e: the weight of an unlabeled point is the initial h."""

@@ -39,7 +39,10 @@ from puarena.utils.yaml_files import read_yaml
 if TYPE_CHECKING:
     from puarena.catalog import MethodInfo
 
-ALL = "all"  # in `algorithms`: the paper's, and those of the spec's plugin files
+# In `algorithms`: the paper's methods in plain and calibrated form, and those of the spec's plugin
+# files. The released profile has PAPER in its place.
+ALL = "all"
+PAPER = "paper"  # in `algorithms`: the rows of the paper's tables, and those of the plugin files
 ALL_KNOWN = "all-known"  # in `algorithms`: every method in its plain form, classics included
 EVERY_ALGORITHM = "*"  # in `hyper`: values for every algorithm
 TRUE_PRIOR, ESTIMATE_PREFIX = "true", "estimate:"  # sources of the prior given to algorithms
@@ -193,7 +196,7 @@ class Spec(BaseModel):
     title: str = ""  # the heading of its report
     description: str = ""  # in a sentence
     problems: OneOrMore[ProblemSpec]
-    algorithms: OneOrMore[str] = (ALL,)  # names, ALL, or ALL_KNOWN
+    algorithms: OneOrMore[str] = (ALL,)  # names, ALL, PAPER, or ALL_KNOWN
     # The choices of the definitions, or those of the published code. The next two choices are
     # the profile's if they are None.
     profile: Literal["definition", "released"] = "definition"
@@ -288,7 +291,7 @@ class Spec(BaseModel):
         added = tuple(str(plugin) for plugin in as_tuple(plugins))
         if algorithms is not None:
             changes["algorithms"] = as_tuple(algorithms)
-        elif added and not {ALL, ALL_KNOWN} & set(self.algorithms):
+        elif added and not {ALL, PAPER, ALL_KNOWN} & set(self.algorithms):
             changes["algorithms"] = (*self.algorithms, *load_plugins(added))
         if added:
             changes["plugins"] = (*self.plugins, *added)
@@ -302,7 +305,8 @@ class Spec(BaseModel):
     def summarize(self) -> str:
         """Return what is run, in a sentence."""
         names = dict.fromkeys(Path(problem.dataset).stem for problem in self.problems)
-        methods = "every algorithm" if ALL in self.algorithms else join_names(self.algorithms)
+        groups = {ALL: "every algorithm", PAPER: "the paper's algorithms"}
+        methods = join_names(groups.get(word, word) for word in self.algorithms)
         sentence = (
             f"{methods} on {join_names(names)}: {format_count(self.splits, 'split')}, "
             f"{format_count(self.configs, 'configuration')}, {self.steps:,} steps."
@@ -336,12 +340,17 @@ class Spec(BaseModel):
         from puarena import catalog
 
         entries = catalog.get_all()
+        variant = PROFILES[self.profile].variant
+        of_paper = [n for n, e in entries.items() if e.origin == "puarena" and e.in_paper]
+        everything = [n for n, e in entries.items() if e.origin == "puarena" and e.in_all]
         lists = {
-            ALL: [*(n for n, e in entries.items() if e.origin == "puarena" and e.in_paper), *own],
+            PAPER: [*of_paper, *own],
+            # The published code has none of the other forms.
+            ALL: [*(of_paper if variant else everything), *own],
             ALL_KNOWN: [name for name, entry in entries.items() if not entry.variant],
         }
         names = [name for word in self.algorithms for name in lists.get(word, [word])]
-        if variant := PROFILES[self.profile].variant:
+        if variant:
             names = [catalog.find_form(name, variant) for name in names]
         return tuple(dict.fromkeys(names))
 

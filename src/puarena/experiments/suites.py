@@ -9,7 +9,10 @@ from typing import Any
 from puarena.errors import unknown_name
 from puarena.experiments.spec import ProblemSpec, Spec
 
-BASELINES = ("pn-oracle", "pn-naive")  # the upper and the lower reference of every table
+# The upper reference of every table and the two lower ones.
+BASELINES = ("pn-oracle", "pn-naive", "pn-quantile")
+# Two-sample methods for the question of how much one-sample data cost them.
+SHIFT_METHODS = ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
 TABULAR = (ProblemSpec(dataset="letter", cases=(1, 2)), ProblemSpec(dataset="usps", cases=(1, 2)))
 IMAGES = (
@@ -87,7 +90,7 @@ SUITES = [
                 for name in ("usps", "cifar10", "imagenette")
             ),
         ],
-        algorithms=("upu", "upu-c", "nnpu", "nnpu-c", "nnpu-ga", "nnpu-ga-c", *BASELINES),
+        algorithms=(*BASELINES, *(form for name in SHIFT_METHODS for form in (name, f"{name}-c"))),
     ),
     Spec(
         name="bias-demo",
@@ -97,7 +100,7 @@ SUITES = [
         problems=[
             ProblemSpec(dataset="digits", rates=(0.2,), labeling=(*BIASED_LABELING, "property"))
         ],
-        algorithms=(*BASELINES, "nnpu-c", "vpu-c", "pusb-c", "lbe", "pue", *BIAS_METHODS),
+        algorithms=(*BASELINES, "nnpu-c", "vpu-c", "pusb-c", "lbe", "pue", "pue-c", *BIAS_METHODS),
         splits=2,
         configs=1,
         steps=800,
