@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ENTRY_POINT = "puarena.algorithms"  # the group of installed packages with algorithms
 ORIGINS = ("puarena", "released", "classic", "plugin")
 SETTINGS = ("one-sample", "two-sample", "either")
-RESERVED = ("all", "paper", "true", "none", "null")  # these mean something else where algorithms are named
+# These mean something else where algorithms are named.
+RESERVED = ("all", "paper", "true", "none", "null")
 STORED_FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of stored results
 NOT_WRITTEN = ("cls",)  # fields that JSON does not have
 

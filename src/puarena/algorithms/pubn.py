@@ -29,9 +29,9 @@ class PUbN(AscentStep):
 
     ``s`` (sigma), the positive posterior, comes from a first network trained with nnPU-GA steps;
     ``eta`` is its quantile over U at the level ``tau (1 - prior)``, so that a share ``tau`` of the
-    expected negatives count as such; in the calibrated form it is the quantile over P and U. The first network is kept in the state with the least
-    ``mean_U' s^2 - 2 prior mean_P' s`` on validation data, which is evaluated after every epoch and
-    at the end.
+    expected negatives count as such; in the calibrated form it is the quantile over P and U. The
+    first network is kept in the state with the least ``mean_U' s^2 - 2 prior mean_P' s`` on
+    validation data, which is evaluated after every epoch and at the end.
     """
 
     name, title = "pubn", "PUbN"
