@@ -135,9 +135,7 @@ def make_random_labels(
     p, u = positives[:n_p], rng.permutation(np.append(positives[n_p:], order[~y[order]]))
     p_val, p_train, u_val, u_train = *np.split(p, [n_p // 10]), *np.split(u, [len(u) // 10])
     kind, rate, test = labeling.get_setting("one-sample"), n_p / points, np.arange(points, len(y))
-    data = PUData(
-        p_train, u_train, p_val, u_val, test, 0.5, rate, kind.prior_in_u(0.5, rate), kind
-    )
+    data = PUData(p_train, u_train, p_val, u_val, test, 0.5, rate, kind.prior_in_u(0.5, rate), kind)
     return x.astype(np.float32), data, HiddenLabels(y[u_train], y[u_val], y[test])
 
 
