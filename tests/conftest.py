@@ -1,13 +1,29 @@
-"""What all tests share: their helper modules (goldens, toys) can be imported, and torch uses one
-thread.
+"""What all tests share: their helper modules (goldens, toys) can be imported, torch uses one
+thread, and there is a CUDA device.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is first imported
+
+
+@pytest.fixture
+def cuda():
+    """A CUDA device: a real one if there is one, and else a pretended one."""
+    from puarena.testing.pretended import pretend
+
+    if torch.cuda.is_available():
+        yield
+    else:
+        with pretend():
+            yield

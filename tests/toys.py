@@ -46,7 +46,13 @@ def toy(
         shifted_prior=shifted,
         setting=setting,
     )
-    hidden = HiddenLabels(u_train=label[u[v_u:]], u_val=label[u[:v_u]], test=label[test])
+    hidden = HiddenLabels(
+        u_train=label[u[v_u:]],
+        u_val=label[u[:v_u]],
+        test=label[test],
+        propensity_train=np.full(n_p - v_p, rate / prior),
+        propensity_val=np.full(v_p, rate / prior),
+    )
     return x.astype(np.float32), data, hidden
 
 

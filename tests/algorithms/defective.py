@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 
-from puarena.algorithms import Algorithm, logistic
+from puarena.algorithms import Algorithm, Phase, logistic
 
 
 class Sound(Algorithm):
@@ -140,6 +142,52 @@ class Masks(Sound):
         return super().objective(f_p, f_u) + f_u[f_u.isinf()].sum()
 
 
+class MakesAConstant(Sound):
+    """Copies a number to the device in every step."""
+
+    def objective(self, f_p, f_u):
+        half = torch.tensor(0.5, device=f_p.device)
+        return super().objective(f_p, f_u) * half
+
+
+class MakesAnIndexOnTheCPU(Sound):
+    """Forgets the device of an index, which a CPU forgives."""
+
+    def objective(self, f_p, f_u):
+        first = torch.zeros(len(f_p), 1, dtype=torch.int64)
+        return super().objective(f_p.gather(1, first), f_u)
+
+
+class BindsAnew(Sound):
+    """Gives a state another tensor instead of other values."""
+
+    def prepare(self):
+        self.state("scale", torch.ones_like(self.prior))
+
+    def on_epoch(self, phase, epoch, passes):
+        self.scale = self.scale * 0.9
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) * self.scale
+
+
+class AsksForThePhase(Sound):
+    """Has outputs that depend on the phase, and a record is captured for all phases."""
+
+    phases = (Phase("one", share=0.7), Phase("two"))
+
+    def outputs(self, x):
+        f = self.f(x) - float(self.phase.name == "two")
+        return f, f
+
+
+class ReadsAtARecord(Sound):
+    """Has a threshold that is computed on the host."""
+
+    def threshold(self, passes):
+        return torch.full_like(self.prior, 0 * float(self.prior.sum()))
+
+
 class Forgets(Sound):
     """Keeps a tensor that is not moved to another device or into a checkpoint."""
 
@@ -209,6 +257,12 @@ class Raises(Sound):
         raise KeyError("surprise")
 
 
+def _line(cls, token):
+    """Return the number of the line of a class that has a token."""
+    lines, first = inspect.getsourcelines(cls)
+    return first + next(i for i, line in enumerate(lines) if token in line)
+
+
 DEFECTS = {
     "learns": {Mistakes: "its best test AUC is", SaysYes: "that of a constant answer"},
     "keeps rows apart": {Leaks: "rows leak"},
@@ -231,6 +285,13 @@ DEFECTS = {
         Looks: r"\.item\(\) or a branch on a tensor",
         Masks: "boolean-mask indexing",
     },
+    "captured equals eager": {
+        MakesAConstant: rf"line {_line(MakesAConstant, 'torch.tensor')} of defective.py",
+        MakesAnIndexOnTheCPU: rf"line {_line(MakesAnIndexOnTheCPU, 'gather')} of defective.py",
+        BindsAnew: rf"line {_line(BindsAnew, '0.9')} of defective.py .*'scale'.*copy_",
+        AsksForThePhase: rf"line {_line(AsksForThePhase, 'phase.name')} of .* self.phase",
+        ReadsAtARecord: rf"line {_line(ReadsAtARecord, 'float')} of defective.py .*item",
+    },
     "registers its state": {Forgets: "the tensor 'total'", ForgetsInAList: "'last'"},
     "resumes": {Counts: "it goes another way"},
 }
@@ -238,7 +299,15 @@ DEFECTS = {
 # randomness without a seed differs between any two trainings.
 ALSO_BROKEN = {
     Leaks: {"isolates ruin"},
-    UsesGlobalRandomness: {"keeps rows apart", "isolates ruin", "ignores hidden labels", "resumes"},
+    UsesGlobalRandomness: {
+        "keeps rows apart",
+        "isolates ruin",
+        "ignores hidden labels",
+        "captured equals eager",
+        "resumes",
+    },
+    Looks: {"captured equals eager"},  # what looks at a value is not captured
+    Masks: {"captured equals eager"},
 }
 QUICK_DEFECTS = {  # with what the message must name
     ReturnsNone: "None",

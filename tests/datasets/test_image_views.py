@@ -486,7 +486,7 @@ def test_a_view_can_be_captured(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device (make test-gpu)")
+@pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("name", IMAGE_VIEWS)
 def test_a_captured_view_on_the_gpu_is_that_of_the_cpu(name):
     view, x = VIEWS[name], _pictures(2, 40, 3, 73, 73)

@@ -473,7 +473,7 @@ def test_what_reads_results_does_not_see_states(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device (make test-gpu)")
+@pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("name", ["nnpu", "p3mix-e", "holistic-pu"])
 @pytest.mark.parametrize("at", [10, 20, 50])
 def test_resumed_on_a_gpu(name, at):

@@ -85,7 +85,7 @@ def mutual_information(
     cuts[:, -1] = last
     below = torch.searchsorted(z, cuts.contiguous(), right=True)  # n_0
     m = torch.cat([_within(z, below, k, side) for side in (-1, 1)], -1)
-    local = (digamma(m.double()).sum(-1) + (n - 2 * k) * digamma(at.new_tensor(k))) / n
+    local = (digamma(m.double()).sum(-1) + (n - 2 * k) * digamma(at.new_full((), k))) / n
     n_0, n_1 = below.double(), (n - below).double()
     value = -local - n_0 / n * digamma(n_0) - n_1 / n * digamma(n_1)
     return cuts, value.where((n_0 > k) & (n_1 > k), math.nan)

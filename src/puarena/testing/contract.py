@@ -22,6 +22,7 @@ from torch import Tensor
 from puarena import catalog, metrics, paper, training
 from puarena.errors import UserError
 from puarena.pu import HiddenLabels, PUData, labeling
+from puarena.testing.capturing import find_capture_problem
 from puarena.training import Curves, Fleet, FleetConfig, Row
 from puarena.training.capture import StepWatch
 from puarena.training.steps import Stepper
@@ -290,6 +291,14 @@ def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
             )
 
 
+def captures_its_steps(name: str, config: FleetConfig = CONFIG) -> None:
+    """Its steps and records can be captured on a GPU, and captured they give the same curves."""
+    x, rows = _make_rows(name)
+    problem = find_capture_problem(rows, x, config)
+    if problem is not None:
+        raise ContractError(problem)
+
+
 def registers_its_state(name: str, config: FleetConfig = CONFIG) -> None:
     """Every tensor it keeps is a parameter or registered state, so it moves with the device."""
     x, rows = _make_rows(name)
@@ -399,6 +408,7 @@ CHECKS: dict[str, Check] = {
     "takes any batch size": takes_any_batch_size,
     "ignores hidden labels": ignores_hidden_labels,
     "steps without looking": steps_without_looking,
+    "captured equals eager": captures_its_steps,
     "registers its state": registers_its_state,
     "resumes": resumes,
 }

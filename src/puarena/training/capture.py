@@ -5,9 +5,11 @@ captured once in a CUDA graph and replayed, several steps at a time.
 from __future__ import annotations
 
 import gc
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +21,15 @@ WARMUP_STEPS = 3  # steps before capture: libraries create their handles and wor
 MAX_IDLE_BYTES = (
     1 << 31
 )  # bytes kept for reuse from which they are given back before a capture, which cannot reuse them
+# What calls algorithms, and what they call.
+FOLDERS_OF_OTHERS = tuple(
+    str(folder)
+    for folder in (
+        Path(torch.__file__).parent,
+        Path(__file__).parent,
+        Path(__file__).parents[1] / "testing",
+    )
+)
 
 
 def release_idle_memory() -> None:
@@ -61,13 +72,13 @@ class StepWatch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operation, kwargs = func.overloadpacket.__name__, kwargs or {}
         if operation in self.looks:
-            self.offenses.append(
+            self._note(
                 {"_local_scalar_dense": ".item() or a branch on a tensor"}.get(operation, operation)
             )
         elif operation in ("index", "index_put", "index_put_") and any(
             isinstance(i, Tensor) and i.dtype == torch.bool for i in (args[1] or ())
         ):
-            self.offenses.append("boolean-mask indexing")
+            self._note("boolean-mask indexing")
         result = func(*args, **kwargs)
         if (
             operation in ("_to_copy", "copy_")
@@ -76,8 +87,15 @@ class StepWatch(TorchDispatchMode):
         ):
             source = args[1] if operation == "copy_" else args[0]
             if source.device != result.device and source.dim() > 0:
-                self.offenses.append(f"a copy from {source.device.type} to {result.device.type}")
+                self._note(f"a copy from {source.device.type} to {result.device.type}")
         return result
+
+    def _note(self, offense: str) -> None:
+        """Note an offense, and the line of an algorithm (or a view) that commits it."""
+        calls = traceback.extract_stack()
+        own = [call for call in calls if not call.filename.startswith(FOLDERS_OF_OTHERS)]
+        place = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+        self.offenses.append(offense + place)
 
 
 class Replay:
@@ -118,6 +136,8 @@ class Replay:
                     for _ in range(size):
                         self.step()
                 self.graphs[size] = graph
+        except torch.cuda.OutOfMemoryError:
+            raise  # eager steps would be many times slower than a smaller fleet
         except RuntimeError as error:
             self.graphs = {}
             self._give_up(str(error).splitlines()[0])
@@ -153,8 +173,12 @@ def captured(pool: Any = None) -> Iterator[torch.cuda.CUDAGraph]:
         graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             yield graph
-        finally:
-            graph.capture_end()
+        except BaseException:
+            # The first error says why; the end of a failed capture only that it failed.
+            with suppress(RuntimeError):
+                graph.capture_end()
+            raise
+        graph.capture_end()
     finally:
         if collecting:
             gc.enable()
@@ -168,8 +192,8 @@ class CapturedCall:
     call.
     """
 
-    def __init__(self, function: Callable[[], dict[str, Tensor]], capture: bool) -> None:
-        self.function, self.capture, self.calls = function, capture, 0
+    def __init__(self, function: Callable[[], dict[str, Tensor]], name: str, capture: bool) -> None:
+        self.function, self.name, self.capture, self.calls = function, name, capture, 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result: dict[str, Tensor] = {}
 
@@ -184,8 +208,15 @@ class CapturedCall:
                 with captured() as graph:
                     self.result = self.function()
                 self.graph = graph
-            except RuntimeError:
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
                 self.capture = False
+                warnings.warn(
+                    f"records of {self.name} run uncaptured, which is slower: one uses "
+                    f"{str(error).splitlines()[0]}",
+                    stacklevel=2,
+                )
                 return self.function()
         self.graph.replay()
         return dict(self.result)

@@ -152,6 +152,7 @@ class Fleet:
         self.best = Best(self.algorithm, config.keep) if config.keep else None
         self.evaluate = CapturedCall(
             lambda: evaluate_runs(self.algorithm, self.inputs, self.held, self.passes),
+            rows[0].algorithm,
             config.capture and self.device.type == "cuda",
         )
 

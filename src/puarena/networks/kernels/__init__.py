@@ -25,3 +25,14 @@ def installed() -> bool:
 def available(parameters: Tensor) -> bool:
     """Can the kernels be used on these parameters? On CUDA, in float32."""
     return parameters.is_cuda and parameters.dtype == torch.float32 and installed()
+
+
+@lru_cache(maxsize=8)
+def find_shared_memory_bytes(device: torch.device) -> int:
+    """Return the shared memory that a block may have on a device; in the interpreter any."""
+    if device.type != "cuda":
+        return 1 << 30
+    from triton.runtime import driver
+
+    number = torch.cuda.current_device() if device.index is None else device.index
+    return int(driver.active.utils.get_device_properties(number)["max_shared_mem"])
