@@ -36,7 +36,9 @@ def test_every_dataset_is_described():
     first = ["digits", "letter", "letter-standardised", "usps", "cifar10", "imagenette"]
     tables = ["spambase", "mushroom", "magic", "adult", "connect-4", "fashion-mnist"]
     both = [name for table in tables for name in (table, f"{table}-standardised")]
-    assert datasets.names() == [*first, *both]
+    regions = ["awt", "can", "nsw", "nz", "sa", "swi"]
+    observed = ["nhanes-diabetes", *(f"nceas-{region}" for region in regions)]
+    assert datasets.names() == [*first, *both, *observed]
     for name in datasets.names():
         info = datasets.info(name)
         assert info.name == name

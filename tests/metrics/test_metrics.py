@@ -111,3 +111,16 @@ def test_pauc_orders_as_auc(prior, one_sample):
     assert np.all(np.diff(auc) > 0)
     assert np.all(np.diff(pauc) > 0)
     np.testing.assert_allclose(pauc, share / 2 + (1 - share) * np.array(auc), atol=0.015)
+
+
+def test_auc_among_points_without_a_label():
+    generator = torch.Generator().manual_seed(0)
+    score = torch.randn(3, 60, generator=generator, dtype=torch.float64).round(decimals=1)  # ties
+    label = torch.rand(3, 60, generator=generator) < 0.4
+    labeled = label & (torch.rand(3, 60, generator=generator) < 0.5)
+    values = metrics.compute_metrics(score, score, label, labeled)["test_auc_unlabeled"]
+    for run in range(3):
+        rest = ~labeled[run]
+        expected = sk.roc_auc_score(label[run, rest], score[run, rest])
+        assert values[run].item() == pytest.approx(expected, abs=1e-12)
+    assert "test_auc_unlabeled" not in metrics.compute_metrics(score, score, label)

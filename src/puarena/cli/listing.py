@@ -49,7 +49,9 @@ def list_datasets() -> Rows:
     for info in map(datasets.info, datasets.names()):
         row = {name: getattr(info, name) for name in DATASET_FIELDS}
         row |= {"shape": list(info.shape), "classes": info.class_count}
-        row |= {"cases": {}, "prior": info.default_prior}
+        known = info.default_prior == info.default_prior  # NaN: not known
+        row |= {"cases": {}, "prior": info.default_prior if known else None}
+        row["labels"] = "observed" if info.observed_setting else "simulated"
         for case, positive in info.cases.items():
             row["cases"][str(case)] = [info.class_names[index] for index in positive]
         rows.append(row)
@@ -108,7 +110,9 @@ def list_mechanisms() -> Rows:
 
 LISTINGS = {
     "algorithms": Listing(list_algorithms, ("name", "setting", "needs_prior", "year")),
-    "datasets": Listing(list_datasets, ("name", "examples", "classes", "network", "description")),
+    "datasets": Listing(
+        list_datasets, ("name", "examples", "classes", "labels", "network", "description")
+    ),
     "criteria": Listing(list_criteria, ("name", "needs_true_labels", "meaning")),
     "networks": Listing(list_networks, ("name", "needs_images", "meaning")),
     "suites": Listing(list_suites, ("name", "description")),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,6 +68,9 @@ class DatasetFacts:
     case_priors: Mapping[int, float] = field(default_factory=dict)  # of cases with another prior
     shortfall: float = 0.0  # tolerated missing fraction of a class's labeled positives (two-sample)
     gray: bool = False  # are the features the pixels of a gray image?
+    # The code of the setting in which labels were observed; empty: labels are simulated.
+    observed_setting: str = ""
+    truth: Literal["all", "test", "none"] = "all"  # the rows whose true classes are known
 
     def prior_of(self, case: int) -> float:
         """Return the class prior of a problem that names none."""
@@ -115,6 +119,36 @@ class DatasetInfo(DatasetFacts):
         return views.get(profile, views.get("", Views()))
 
 
+@dataclass(frozen=True, eq=False)
+class ObservedLabels:
+    """The labels of one case as the world gave them, and what is known of the truth.
+
+    ``truth`` is 1 for a positive row, 0 for a negative one, and -1 where it is not known. Only the
+    draw and test metrics read it; algorithms are given ``labeled`` and ``unlabeled``.
+    """
+
+    labeled: Indices
+    unlabeled: Indices
+    truth: npt.NDArray[np.int8]  # [n]
+    test: Indices | None = None  # None: every split has a random part of the other rows
+
+    def __post_init__(self) -> None:
+        for array in (self.labeled, self.unlabeled, self.truth, self.test):
+            if array is not None:
+                array.setflags(write=False)
+
+    @property
+    def rate(self) -> float:
+        """Share of the labeled among labeled and unlabeled rows."""
+        return len(self.labeled) / (len(self.labeled) + len(self.unlabeled))
+
+    def compute_prior(self, one_sample: bool) -> float:
+        """Return the share of positives, NaN if the truth is not known of all rows."""
+        rows = np.concatenate([self.labeled, self.unlabeled]) if one_sample else self.unlabeled
+        known = self.truth[rows]
+        return float(known.mean()) if (known >= 0).all() else math.nan
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset(DatasetFacts):
     """A dataset in memory: features and original classes of every example.
@@ -122,6 +156,8 @@ class Dataset(DatasetFacts):
     Images are bytes ``[n, 3, height, width]``. ``evaluation`` has the same images as evaluation
     sees them, if no view of ``features`` can give that. Either ``train`` and ``test`` are given, or
     every split has its own random part of ``test_fraction`` for testing.
+
+    Where labels were ``observed``, these decide about everything, and nothing reads ``classes``.
     """
 
     features: Floats | Bytes  # [n, …]
@@ -129,12 +165,18 @@ class Dataset(DatasetFacts):
     train: Indices | None = None
     test: Indices | None = None
     evaluation: Bytes | None = None  # [n, 3, h, w]
+    observed: Mapping[int, ObservedLabels] = field(default_factory=dict)  # by case
+    unusable: Mapping[int, str] = field(default_factory=dict)  # cases without enough data, and why
     revision: str = ""  # a digest of the arrays
 
     def __post_init__(self) -> None:
         has_parts = self.train is not None and self.test is not None
         has_one_part = (self.train is None) != (self.test is None)
-        if has_one_part or has_parts == (self.test_fraction is not None):
+        if bool(self.observed) != bool(self.observed_setting):
+            raise ValueError("observed labels and their setting go together")
+        if self.observed:
+            pass
+        elif has_one_part or has_parts == (self.test_fraction is not None):
             raise ValueError("a dataset needs either train and test indices or a test_fraction")
         # Features stay writable, because torch warns about read-only arrays.
         for array in (self.classes, self.train, self.test):
@@ -142,6 +184,12 @@ class Dataset(DatasetFacts):
                 array.setflags(write=False)
         if not self.revision:
             object.__setattr__(self, "revision", _digest_arrays(self))
+
+    def positive(self, case: int) -> Flags:
+        """Return which original classes are positive in ``case``: ``[classes]``."""
+        if case in self.unusable:
+            raise UserError(f"'{self.name}' case {case}: {self.unusable[case]}", "missing-data")
+        return super().positive(case)
 
     def table(self, index: Indices) -> Floats:
         """Return examples as rows of numbers, ``[n, features]``.
@@ -180,11 +228,32 @@ def from_info(
     )
 
 
+def make_observed(
+    info: DatasetInfo,
+    features: npt.NDArray[np.floating],
+    observed: Mapping[int, ObservedLabels],
+    **facts: Any,
+) -> Dataset:
+    """Make a dataset of its record, features and observed labels; these decide its priors."""
+    one_sample = info.observed_setting == "os"
+    priors = {case: labels.compute_prior(one_sample) for case, labels in observed.items()}
+    known = replace(info, case_priors=priors, cases={case: info.cases[case] for case in observed})
+    return Dataset(
+        **{**copy_facts(known), **facts},
+        features=np.ascontiguousarray(features, np.float32),
+        classes=np.full(len(features), -1, np.int64),
+        observed=observed,
+    )
+
+
 def _digest_arrays(dataset: Dataset) -> str:
     digest = hashlib.sha256(repr((dataset.features.shape, dataset.class_names)).encode())
+    arrays: list[npt.NDArray[Any] | None]
     arrays = [dataset.features, dataset.classes, dataset.train, dataset.test]
     if dataset.evaluation is not None:
         arrays.append(dataset.evaluation)
+    for labels in dataset.observed.values():
+        arrays += [labels.labeled, labels.unlabeled, labels.truth, labels.test]
     for array in arrays:
         digest.update(b"-" if array is None else np.ascontiguousarray(array).reshape(-1).data)
     return digest.hexdigest()[:12]

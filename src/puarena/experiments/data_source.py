@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from puarena import datasets
+from puarena.errors import UserError
 from puarena.experiments.plan import Plan, RunSpec
-from puarena.experiments.spec import ESTIMATE_PREFIX, TRUE_PRIOR, is_path
+from puarena.experiments.spec import ESTIMATE_PREFIX, GIVEN_PREFIX, TRUE_PRIOR, is_path
 from puarena.pu import check_unseen, draw_pu_data
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class DataSource:
         pu, hidden = self.draw(run.problem, run.split, run.salt)
         if run.prior_source == TRUE_PRIOR:
             return pu, hidden
+        if run.prior_source.startswith(GIVEN_PREFIX):
+            return replace_prior(pu, read_given_prior(run, pu)), hidden
         key = run.problem, run.split, run.salt, run.prior_source
         if key not in self.estimates:
             method = run.prior_source.removeprefix(ESTIMATE_PREFIX)
@@ -81,7 +84,9 @@ class DataSource:
     def check(self) -> None:
         """Draw the data of all runs, so that errors are found before anything is trained."""
         for run in self.plan.runs:
-            self.draw(run.problem, run.split, run.salt)
+            pu, _ = self.draw(run.problem, run.split, run.salt)
+            if run.prior_source.startswith(GIVEN_PREFIX):
+                read_given_prior(run, pu)
 
     def revisions(self) -> dict[str, str]:
         """Return digests of datasets whose names do not fix their content (``Spec.hash``)."""
@@ -105,7 +110,7 @@ def check_problems(plan: Plan, folder: str | Path | None = None) -> None:
     source = DataSource(plan, folder)
     for problem in dict.fromkeys(run.problem for run in plan.runs):
         name = plan.sources[problem.dataset]
-        if datasets.is_here(name, folder):
+        if problem.observed or datasets.is_here(name, folder):
             source.draw(problem, 0, "")
         else:
             check_unseen(datasets.info(name), problem)
@@ -123,6 +128,19 @@ def estimate_prior_of_draw(dataset: Dataset, pu: PUData, method: str, seed: int)
         answer = estimate_prior(x, s, pu.setting.code, method, seed, n_bootstrap=0)
     inside = min(max(answer.details["unlabeled_prior"], PRIOR_MARGIN), 1 - PRIOR_MARGIN)
     return float(pu.setting.prior_from_u(inside, pu.rate))
+
+
+def read_given_prior(run: RunSpec, pu: PUData) -> float:
+    """Return the prior that a run's spec gives, if it is possible."""
+    prior = float(run.prior_source.removeprefix(GIVEN_PREFIX))
+    lowest = pu.setting.lowest_prior(pu.rate)
+    if prior <= lowest:
+        raise UserError(
+            f"{run.problem.label()}: the prior {prior:g} is given, but {lowest:.3g} of the rows "
+            "are labeled positives already; give a greater one",
+            "conflict",
+        )
+    return prior
 
 
 def replace_prior(pu: PUData, prior: float) -> PUData:

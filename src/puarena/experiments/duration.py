@@ -17,7 +17,7 @@ from puarena.experiments.data_source import check_problems
 from puarena.experiments.machine import choose_device
 from puarena.experiments.plan import FleetSpec, Plan, group
 from puarena.experiments.progress import FIXED_BATCH
-from puarena.pu import HiddenLabels, PUData, labeling
+from puarena.pu import HiddenLabels, PUData, Sizes, labeling
 
 TRAINING_PASSES = 3  # what an example costs in a training step, in evaluations of an example
 PROBE_ALGORITHM = "nnpu"  # a step of which has cost 1
@@ -116,7 +116,11 @@ def shape_of(plan: Plan, fleet: FleetSpec) -> Shape:
     first = fleet.first
     info = datasets.info(plan.sources[first.problem.dataset])
     prior = info.prior_of(first.problem.case)
-    n = first.problem.sizes(info.size, first.problem.prior or prior, prior)
+    if first.problem.observed:
+        n_p = round(first.problem.rate * info.size)
+        n = Sizes(n_p, info.size - n_p)
+    else:
+        n = first.problem.sizes(info.size, first.problem.prior or prior, prior)
     test = round(info.examples * (info.test_fraction or 0.2))
     training = first.batch_size, first.network, first.precision, first.views
     return Shape(tuple(info.shape), n.n_p, n.n_u, test, *training, info.stored)

@@ -13,10 +13,10 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from puarena import catalog, datasets, networks, plugins
+from puarena import catalog, datasets, networks, plugins, priors
 from puarena.algorithms import draw_configuration
 from puarena.catalog import MethodInfo
-from puarena.datasets import Views
+from puarena.datasets import Dataset, Views
 from puarena.datasets.base import DatasetInfo
 from puarena.errors import UserError
 from puarena.experiments.spec import (
@@ -184,6 +184,7 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
     spec = _name_natural_priors(spec, folder)
     infos = {part.dataset: datasets.info(part.dataset) for part in spec.problems}
     sources = _name_sources(infos)
+    facts = {info.name: info for info in infos.values()}
     problems: dict[Problem, str] = {}  # and its network
     for part in spec.problems:
         network = _choose_network(spec, infos[part.dataset])
@@ -191,7 +192,7 @@ def make_plan(spec: Spec, folder: str | Path | None = None) -> Plan:
     _check_sizes_differ_in_rate(problems)
     runs: dict[str, RunSpec] = {}
     for (problem, network), algorithm in product(problems.items(), spec.algorithms):
-        if _has_setting(algorithm, problem):
+        if _is_possible(algorithm, problem, facts[problem.dataset]):
             runs.update((run.run_id, run) for run in expand_runs(spec, problem, algorithm, network))
     notes = _note_omissions(spec, infos, problems, runs.values())
     if not runs:
@@ -225,6 +226,9 @@ def _name_natural_priors(spec: Spec, folder: str | Path | None) -> Spec:
     """
     parts: list[ProblemSpec] = []
     for part in spec.problems:
+        if datasets.info(part.dataset).observed_setting:
+            parts += _name_observed_labels(part, datasets.load(part.dataset, folder))
+            continue
         if None not in part.priors or part.has_path() or datasets.info(part.dataset).balanced:
             parts.append(part)
             continue
@@ -234,6 +238,23 @@ def _name_natural_priors(spec: Spec, folder: str | Path | None) -> Spec:
             priors = tuple(own if prior is None else prior for prior in part.priors)
             parts.append(part.replace(cases=(case,), priors=priors))
     return spec.model_copy(update={"problems": tuple(parts)})
+
+
+def _name_observed_labels(part: ProblemSpec, data: Dataset) -> Iterator[ProblemSpec]:
+    """Yield the cases of a dataset with observed labels, which have a rate of their own."""
+    known = [case for case in part.cases if case in data.cases or case in data.unusable]
+    if not known:
+        yield part  # to be refused
+    for case in known:
+        data.positive(case)
+        prior = data.prior_of(case)
+        yield part.replace(
+            cases=(case,),
+            settings=(data.observed_setting,),
+            rates=(data.observed[case].rate,),
+            priors=(None if math.isnan(prior) else prior,),
+            labeling=(labeling.OBSERVED,),
+        )
 
 
 def _name_sources(infos: Mapping[str, DatasetInfo]) -> dict[str, str]:
@@ -264,6 +285,12 @@ def expand_problems(part: ProblemSpec, info: DatasetInfo) -> Iterator[Problem]:
             "invalid-value",
         )
     source = datasets.load(part.dataset) if part.has_path() else info
+    if info.observed_setting:
+        (setting,), (rate,), (prior,) = part.settings, part.rates, part.priors
+        known = math.nan if prior is None else prior
+        for case in cases:
+            yield Problem(info.name, case, setting, rate, known, labeling.OBSERVED)
+        return
     lists = (cases, part.settings, part.rates, part.priors, part.labeling)
     for case, setting, rate, prior, mechanism in product(*lists):
         # A number, so that naming the dataset's own prior does not make another run.
@@ -306,9 +333,17 @@ def _check_sizes_differ_in_rate(problems: Iterable[Problem]) -> None:
         rows.add(row)
 
 
-def _has_setting(algorithm: str, problem: Problem) -> bool:
-    """Return whether an algorithm exists in the problem's setting."""
-    return problem.one_sample or not catalog.get(algorithm).calibrated
+def _is_possible(algorithm: str, problem: Problem, info: DatasetInfo) -> bool:
+    """Return whether an algorithm exists in the problem's setting, and has what it needs."""
+    entry = catalog.get(algorithm)
+    if entry.calibrated and not problem.one_sample:
+        return False
+    return not (problem.observed and _needs_unknown(entry, info))
+
+
+def _needs_unknown(entry: MethodInfo, info: DatasetInfo) -> bool:
+    """Return whether a method needs the truth about observed labels, which is not known."""
+    return entry.knows_propensity or (entry.supervised and info.truth != "all")
 
 
 def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> Iterator[RunSpec]:
@@ -322,6 +357,11 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
     form = spec.calibration if entry.calibrated else None
     steps, record_every, configs = spec.steps, spec.record_every, spec.configs
     sources = spec.prior_source
+    if problem.prior is not None and math.isnan(problem.prior):
+        guess = f"{ESTIMATE_PREFIX}{priors.DEFAULT}"
+        sources = tuple(
+            dict.fromkeys(guess if source == TRUE_PRIOR else source for source in sources)
+        )
     if entry.is_classic:  # fitted at once: without steps, network and search
         steps, record_every, configs, network = 1, 1, 1, networks.DEFAULT
         sources = sources if entry.needs_prior else sources[:1]
@@ -390,6 +430,7 @@ def _note_omissions(
             notes.append(f"{spec.network} needs images: {info.name} keeps {network}")
     if spec.precision not in {FULL_PRECISION, *(run.precision for run in runs)}:
         notes.append(f"no network here computes in {spec.precision}: all use {FULL_PRECISION}")
+    notes += _note_observed_labels(spec, infos)
     calibrated = [name for name in spec.algorithms if catalog.get(name).calibrated]
     if calibrated and not all(problem.one_sample for problem in problems):
         names = ", ".join(calibrated)
@@ -397,6 +438,25 @@ def _note_omissions(
             f"calibration exists only for one-sample data: {names} skipped in other settings"
         )
     return list(dict.fromkeys(notes))
+
+
+def _note_observed_labels(spec: Spec, infos: Mapping[str, DatasetInfo]) -> list[str]:
+    """Return what the labels of datasets decide, and what is not known about them."""
+    notes = []
+    for info in infos.values():
+        if not info.observed_setting:
+            continue
+        notes.append(f"{info.name} has observed labels: its setting and rate are its own")
+        if info.truth != "all" and TRUE_PRIOR in spec.prior_source:
+            notes.append(
+                f"the class prior of {info.name} is not known: estimated by {priors.DEFAULT}"
+            )
+        entries = map(catalog.get, spec.algorithms)
+        if names := [entry.name for entry in entries if _needs_unknown(entry, info)]:
+            notes.append(f"{join_names(names)} needs what is not known of {info.name}: left out")
+        if info.truth == "none":
+            notes.append(f"nothing of {info.name} has a known truth: no test metrics, no OA")
+    return notes
 
 
 def _note_slow_work(runs: Sequence[RunSpec]) -> list[str]:

@@ -45,7 +45,8 @@ ALL = "all"
 PAPER = "paper"  # in `algorithms`: the rows of the paper's tables, and those of the plugin files
 ALL_KNOWN = "all-known"  # in `algorithms`: every method in its plain form, classics included
 EVERY_ALGORITHM = "*"  # in `hyper`: values for every algorithm
-TRUE_PRIOR, ESTIMATE_PREFIX = "true", "estimate:"  # sources of the prior given to algorithms
+# Sources of the prior that algorithms are given.
+TRUE_PRIOR, ESTIMATE_PREFIX, GIVEN_PREFIX = "true", "estimate:", "given:"
 FULL_PRECISION: Final = "float32"
 PROTOCOL_OPTIMIZER: Final = "protocol"  # the same for all algorithms
 MAX_STEPS = 10**9  # months on any machine
@@ -102,10 +103,15 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def name_prior_source(text: str) -> str:
-    """Return ``true`` or ``estimate:METHOD``; a method, or ``estimate``, is accepted as well."""
+    """Return ``true``, ``estimate:METHOD`` or ``given:NUMBER``.
+
+    A method, or ``estimate``, is accepted as well.
+    """
     plain = text.strip().lower()
     if plain == TRUE_PRIOR:
         return TRUE_PRIOR
+    if plain.startswith(GIVEN_PREFIX):
+        return f"{GIVEN_PREFIX}{_read_given_prior(plain):g}"
     from puarena.priors import METHODS, method_named
 
     method = method_named(plain) if plain else ""
@@ -114,6 +120,17 @@ def name_prior_source(text: str) -> str:
     if name not in known:
         raise unknown_name("source of the prior", text, known)
     return name
+
+
+def _read_given_prior(text: str) -> float:
+    try:
+        prior = float(text.removeprefix(GIVEN_PREFIX))
+    except ValueError:
+        prior = math.nan
+    if not 0 < prior < 1:
+        message = f"'{text}' is not given:NUMBER with a share of positives between 0 and 1"
+        raise UserError(message, "invalid-value")
+    return prior
 
 
 def _unquote_true(value: Any) -> Any:

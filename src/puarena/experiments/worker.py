@@ -242,11 +242,14 @@ def fit_and_evaluate(row: engine.Row, dataset: Dataset) -> dict[str, float]:
         u,
         torch.tensor([data.prior], dtype=torch.float64),
         torch.tensor([data.setting.one_sample]),
-        torch.tensor(hidden.u_val)[None],
+        None if hidden.u_val is None else torch.tensor(hidden.u_val)[None],
         None if chances is None else torch.tensor(chances)[None],
     )
     values = metrics.compute_criteria(validation)
-    values.update(metrics.compute_metrics(test, test, torch.tensor(hidden.test)[None]))
+    if hidden.test is not None and len(hidden.test):
+        labeled = hidden.test_labeled
+        flags = None if labeled is None else torch.tensor(labeled)[None]
+        values.update(metrics.compute_metrics(test, test, torch.tensor(hidden.test)[None], flags))
     return {name: float(value[0]) for name, value in values.items()}
 
 

@@ -69,7 +69,7 @@ class Validation:
         score_u: score on U'.
         prior: the class prior, ``[runs]``.
         one_sample: whether P' is part of the marginal sample, ``[runs]``.
-        label_u: true labels of U', for oracles only.
+        label_u: true labels of U', for oracles only; None if they are not known.
         propensity_p: true propensities of P', if a simulator knows them; for oracles only.
     """
 
@@ -79,7 +79,7 @@ class Validation:
     score_u: Tensor
     prior: Tensor
     one_sample: Tensor
-    label_u: Tensor
+    label_u: Tensor | None
     propensity_p: Tensor | None = None
 
     @property
@@ -128,6 +128,7 @@ def proxy_auc(score_p: Tensor, score_u: Tensor) -> Tensor:
 
 def oracle_accuracy(v: Validation) -> Tensor:
     """Return OA: the accuracy on U', or on P' and U' together in the one-sample setting."""
+    assert v.label_u is not None
     c = v.counts
     right_u = ((v.decision_u >= 0) == v.label_u).double().mean(-1)
     result: Tensor = c.choose_by_setting(c.rate * c.tpr + (1 - c.rate) * right_u, right_u)
@@ -279,8 +280,9 @@ def compute_criteria(v: Validation) -> dict[str, Tensor]:
     inputs: dict[str, tuple[Any, ...]] = {
         "counts": (counts,),
         "scores": (v.score_p, v.score_u),
-        "labels": (v,),
     }
+    if v.label_u is not None:
+        inputs["labels"] = (v,)
     if v.propensity_p is not None:
         inputs["propensities"] = (v,)
     values: dict[str, Tensor] = {}

@@ -80,6 +80,16 @@ def auc(score: Tensor, label: Tensor) -> Tensor:
     return torch.where(torch.isfinite(score).all(-1), value, torch.full_like(value, float("nan")))
 
 
+def auc_unlabeled(score: Tensor, label: Tensor, labeled: Tensor) -> Tensor:
+    """Return the AUC among the points without an observed label; labeled points are positive."""
+    # The labeled points lose against every other one; these known wins are taken off again.
+    lowest = score.amin(-1, keepdim=True) - 1
+    value = auc(score.where(~labeled, lowest), label & ~labeled)
+    known, negatives = labeled.sum(-1).double(), (~label).sum(-1).double()
+    result: Tensor = (value * (known + negatives) - known) / negatives
+    return result
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -108,6 +118,15 @@ METRICS: dict[str, Metric] = {
             f1,
             "decision",
             ("f1-score", "f-score", "f"),
+        ),
+        Metric(
+            "auc-unlabeled",
+            "AUC unlabeled",
+            "AUC among the test points without an observed label: are the others found?",
+            auc_unlabeled,
+            "observed labels",
+            chance=lambda prior: 0.5,
+            default=False,
         ),
         Metric(
             "precision",
@@ -141,17 +160,23 @@ def list_default_metrics() -> list[str]:
     return [metric.name for metric in METRICS.values() if metric.default]
 
 
-def compute_metrics(decision: Tensor, score: Tensor, label: Tensor) -> dict[str, Tensor]:
+def compute_metrics(
+    decision: Tensor, score: Tensor, label: Tensor, labeled: Tensor | None = None
+) -> dict[str, Tensor]:
     """Return all metrics of ``[runs, n]`` outputs against true labels, by column.
 
-    They are NaN if a decision is not finite.
+    They are NaN if a decision is not finite. ``labeled``: which points have an observed label.
     """
     import torch
 
-    outputs = {"decision": decision, "score": score}
+    inputs: dict[str, tuple[Tensor, ...]] = {"decision": (decision, label), "score": (score, label)}
+    if labeled is not None:
+        inputs["observed labels"] = (score, label, labeled)
     finite = torch.isfinite(decision).all(-1)
     values = {}
     for metric in METRICS.values():
-        value = metric.compute(outputs[metric.needs], label)
+        if metric.needs not in inputs:
+            continue
+        value = metric.compute(*inputs[metric.needs])
         values[metric.column] = torch.where(finite, value, torch.full_like(value, float("nan")))
     return values

@@ -29,6 +29,8 @@ from puarena.utils.counts import (
     truncate,
 )
 
+MIN_OBSERVED = 10  # labeled, and unlabeled, examples: a tenth of them is held out
+
 
 @dataclass(frozen=True, eq=False)
 class PUData:
@@ -66,13 +68,15 @@ class LabelingBias:
 class HiddenLabels:
     """True labels (``True`` = positive) for oracle criteria, reference baselines and test metrics.
 
-    The propensities are known because the labels are simulated.
+    Propensities are known only if the labels are simulated, and true labels may not be if they were
+    observed.
     """
 
-    u_train: Flags
-    u_val: Flags
-    test: Flags
+    u_train: Flags | None  # None: not known
+    u_val: Flags | None
+    test: Flags | None
     _: KW_ONLY
+    test_labeled: Flags | None = None  # which test points have an observed label
     propensity_train: npt.NDArray[np.float64] | None = None  # of a label, for every member of P
     propensity_val: npt.NDArray[np.float64] | None = None
     bias: LabelingBias | None = None  # None for labeling at random
@@ -92,6 +96,8 @@ def draw_pu_data(
     """
     positive = dataset.positive(problem.case)
     prior = dataset.prior_of(problem.case) if problem.prior is None else problem.prior
+    if dataset.observed:
+        return _draw_observed(dataset, problem, prior, split, salt)
     rng = _make_generator(dataset.name, problem, prior, split, salt)
     pool, test = _split_test(dataset, rng)
     members = _group_by_class(dataset, pool)
@@ -124,6 +130,48 @@ def draw_pu_data(
         propensity_train=propensity[data.p_train],
         propensity_val=propensity[data.p_val],
         bias=None if is_random else _measure_bias(candidates, chances, selected),
+    )
+    return data, hidden
+
+
+def _draw_observed(
+    dataset: Dataset, problem: Problem, prior: float, split: int, salt: str
+) -> tuple[PUData, HiddenLabels]:
+    """Draw the test part, if it is not fixed, and the validation parts of observed labels."""
+    if not problem.observed:
+        raise UserError(
+            f"the labels of '{dataset.name}' were observed, so none can be drawn by "
+            f"{problem.labeling}; use labeling: observed",
+            "conflict",
+        )
+    labels = dataset.observed[problem.case]
+    rng = _make_generator(dataset.name, problem, prior, split, salt)
+    p, u = rng.permutation(labels.labeled), rng.permutation(labels.unlabeled)
+    test = labels.test
+    if test is None:
+        # Drawn by label and not by class, so that no split depends on the truth.
+        share = dataset.test_fraction or 0.0
+        n_p, n_u = round_half_up(share * len(p)), round_half_up(share * len(u))
+        test = np.sort(np.concatenate([p[:n_p], u[:n_u]]))
+        p, u = p[n_p:], u[n_u:]
+    if min(len(p), len(u)) < MIN_OBSERVED:
+        raise UserError(
+            f"{problem.label()}: there are {len(p)} labeled and {len(u)} unlabeled training "
+            f"examples, and at least {MIN_OBSERVED} of each are needed",
+            "missing-data",
+        )
+    if len(test):
+        _check_both_sides(dataset, problem, labels.truth[test] == 1)
+    data = _hold_out(p, u, test, prior, labeling.get_setting(dataset.observed_setting))
+
+    def read_truth(index: Indices) -> Flags | None:
+        return labels.truth[index] == 1 if (labels.truth[index] >= 0).all() else None
+
+    hidden = HiddenLabels(
+        read_truth(data.u_train),
+        read_truth(data.u_val),
+        read_truth(data.test),
+        test_labeled=np.isin(data.test, labels.labeled) if labels.test is None else None,
     )
     return data, hidden
 

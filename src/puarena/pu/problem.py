@@ -50,7 +50,9 @@ class Problem:
         if self.labeled is not None or self.unlabeled is not None:
             object.__setattr__(self, "rate", _compute_rate(self.labeled, self.unlabeled))
         object.__setattr__(self, "rate", _check_share("positive rate", self.rate))
-        if self.prior is not None:
+        if self.observed and self.prior is not None and math.isnan(self.prior):
+            object.__setattr__(self, "prior", math.nan)
+        elif self.prior is not None:
             object.__setattr__(self, "prior", _check_share("class prior", self.prior))
 
     @classmethod
@@ -66,6 +68,8 @@ class Problem:
         """Return what tells it from other problems; seeds and run ids are digests of this."""
         content = asdict(self)
         mechanism = content.pop("labeling")
+        if not self._knows_prior:
+            content["prior"] = None
         if mechanism != mechanisms.SCAR:
             content["labelling"] = mechanism  # seeds depend on this spelling
         if self.labeled is None:
@@ -110,7 +114,14 @@ class Problem:
         """The mechanism, if labels are not given at random; to be appended to a title."""
         if self.labeling == mechanisms.SCAR:
             return ""
+        if self.observed:
+            return ", observed labels"
         return f", labels by {mechanisms.describe_mechanism(self.labeling).short}"
+
+    @property
+    def observed(self) -> bool:
+        """Were the labels given by the world, and not simulated?"""
+        return self.labeling == mechanisms.OBSERVED
 
     @property
     def _knows_prior(self) -> bool:

@@ -264,7 +264,7 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     x, rows = _make_rows(name)
     hidden, rng = rows[0].hidden, np.random.default_rng(1)
     parts = (hidden.u_train, hidden.u_val, hidden.test)
-    random_labels = HiddenLabels(*(rng.random(len(part)) < 0.5 for part in parts))
+    random_labels = HiddenLabels(*(rng.random(np.shape(part)) < 0.5 for part in parts))
     a = _train_clean(name, config)
     b = training.train([replace(row, hidden=random_labels) for row in rows], config, x)
     every = list(range(len(rows)))

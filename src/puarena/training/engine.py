@@ -134,9 +134,15 @@ class Fleet:
             test=self._index("test"),
             label_u_val=self._hidden("u_val"),
             label_test=self._hidden("test"),
+            labeled_test=self._hidden("test_labeled"),
             propensity_p=self._propensity("val"),
         )
-        self.label_u = self._hidden("u_train").to(self.dtype) if cls.supervised else None
+        truth = self._hidden("u_train") if cls.supervised else None
+        if cls.supervised and truth is None:
+            raise UserError(
+                f"'{entries[0].name}' needs the true labels, which are not known", "missing-data"
+            )
+        self.label_u = None if truth is None else truth.to(self.dtype)
         known = self._propensity("train") if cls.knows_propensity else None
         self.propensity_p = None if known is None else known.to(self.dtype)
         self.passes = TrainingPasses(
@@ -203,14 +209,13 @@ class Fleet:
     def _index(self, name: str) -> Tensor:
         return torch.as_tensor(np.stack([getattr(r.data, name) for r in self.rows])).to(self.device)
 
-    def _hidden(self, name: str) -> Tensor:
-        return torch.as_tensor(np.stack([getattr(r.hidden, name) for r in self.rows])).to(
-            self.device
-        )
-
     def _propensity(self, part: str) -> Tensor | None:
         """Return the true propensities of P, ``[runs, n]``, where all rows have them."""
-        values = [getattr(r.hidden, f"propensity_{part}") for r in self.rows]
+        return self._hidden(f"propensity_{part}")
+
+    def _hidden(self, name: str) -> Tensor | None:
+        """Return what is hidden from algorithms, ``[runs, n]``, where all rows have it."""
+        values = [getattr(r.hidden, name) for r in self.rows]
         if any(value is None for value in values):
             return None
         return torch.as_tensor(np.stack(values)).to(self.device)

@@ -131,8 +131,9 @@ class HeldOut:
     p_val: Tensor
     u_val: Tensor
     test: Tensor
-    label_u_val: Tensor
-    label_test: Tensor
+    label_u_val: Tensor | None  # None: not known
+    label_test: Tensor | None
+    labeled_test: Tensor | None = None  # test points with an observed label
     propensity_p: Tensor | None = (
         None  # true chances of a label of the validation positives, where known
     )
@@ -144,7 +145,7 @@ def evaluate_runs(
     """Return every stored value as ``[runs]`` float64, and ``finite``: whether a row's outputs all
     are.
 
-    Without test points there are no test metrics.
+    Without test points, or without their true labels, there are no test metrics.
     """
     with evaluation_mode(algorithm):
         threshold = algorithm.threshold(passes)
@@ -168,9 +169,10 @@ def evaluate_runs(
         )
         values = metrics.compute_criteria(validation)
         decisions = [decision_p, decision_u]
-        if held.test.shape[1] > 0:
+        if held.test.shape[1] > 0 and held.label_test is not None:
             decision, score = outputs(held.test)
-            values.update(metrics.compute_metrics(decision, score, held.label_test))
+            labels = held.label_test, held.labeled_test
+            values.update(metrics.compute_metrics(decision, score, *labels))
             decisions.append(decision)
         values.update(
             {f"val_{name}": value.double() for name, value in algorithm.records().items()}

@@ -18,6 +18,7 @@ from puarena.utils.discovery import find_declared
 
 __all__ = [
     "DEFAULT_SETTING",
+    "OBSERVED",
     "SCAR",
     "Candidates",
     "Demand",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 DEFAULT_SETTING, SCAR = "os", "scar"
+OBSERVED = "observed"  # no mechanism: the labels that the data came with
 MAX_PARAMETER = 1e6  # with far less a mechanism is deterministic
 
 
@@ -59,8 +61,8 @@ def _mechanisms() -> dict[str, type[Mechanism]]:
 
 
 def list_mechanisms() -> list[str]:
-    """Return the names of the mechanisms, labeling at random first."""
-    return list(_mechanisms())
+    """Return the names of the mechanisms that can be drawn, labeling at random first."""
+    return [name for name in _mechanisms() if name != OBSERVED]
 
 
 def get_mechanism(text: str) -> Mechanism:
