@@ -71,7 +71,8 @@ class Metric(Measure):
     """A test metric, which is computed with true labels.
 
     It needs the ``decision`` (positive at or above zero) or the ``score`` (which ranks), or, with
-    the score, which points have ``observed labels``. ``chance`` is the value of the best constant answer as a function of the class prior.
+    the score, which points have ``observed labels``. ``chance`` is the value of the best constant
+    answer as a function of the class prior.
     """
 
     chance: Callable[[float], float] | None = None

@@ -262,9 +262,9 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
             "that do not; learn without them, or declare a reference baseline (baseline = True)"
         )
     x, rows = _make_rows(name)
-    hidden, rng = rows[0].hidden, np.random.default_rng(1)
-    parts = (hidden.u_train, hidden.u_val, hidden.test)
-    random_labels = HiddenLabels(*(rng.random(np.shape(part)) < 0.5 for part in parts))
+    rng = np.random.default_rng(1)
+    sizes = [len(getattr(rows[0].data, part)) for part in ("u_train", "u_val", "test")]
+    random_labels = HiddenLabels(*(rng.random(size) < 0.5 for size in sizes))
     a = _train_clean(name, config)
     b = training.train([replace(row, hidden=random_labels) for row in rows], config, x)
     every = list(range(len(rows)))
