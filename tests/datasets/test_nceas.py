@@ -67,16 +67,14 @@ def test_a_region_is_read(folder):
     assert len(pu.u_train) + len(pu.u_val) == 300
     assert len(pu.test) == 200
     # The survey's temperature decides about this species.
-    assert data.features[pu.test[hidden.test], 0].min() > data.features[
-        pu.test[~hidden.test], 0
-    ].max()
+    assert (
+        data.features[pu.test[hidden.test], 0].min() > data.features[pu.test[~hidden.test], 0].max()
+    )
     assert np.isnan(pu.prior)
     assert set(np.round(data.features[:, 1:].std(0), 1)) == {1.0}
 
 
-@pytest.mark.parametrize(
-    ("case", "word"), [(2, "12"), (3, "3 of 200"), (4, "swi04"), (5, "swi05")]
-)
+@pytest.mark.parametrize(("case", "word"), [(2, "12"), (3, "3 of 200"), (4, "swi04"), (5, "swi05")])
 def test_species_without_enough_data_are_refused(folder, case, word):
     with pytest.raises(UserError) as error:
         datasets.load("nceas-swi").positive(case)
