@@ -6,10 +6,21 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 import torch
 
 from puarena.algorithms import Algorithm, Phase, logistic
+from puarena.training import Fleet
+
+
+def find_fleet(frame):
+    """Return the fleet of a frame that called; Python hides none of them."""
+    while True:
+        found = [value for value in frame.f_locals.values() if isinstance(value, Fleet)]
+        if found:
+            return found[0]
+        frame = frame.f_back
 
 
 class Sound(Algorithm):
@@ -98,17 +109,13 @@ class KnowsPropensities(Sound):
 
 
 class GoesThroughTheSideDoor(Sound):
-    """Reaches the hidden labels through the object that hooks receive."""
+    """Reaches the hidden labels through the frames that called it, which Python cannot close."""
 
     def prepare(self):
         self.state("label_u", self.prior.new_zeros(self.setup.runs, self.setup.n_u))
 
     def on_phase(self, phase, passes):
-        fleet = next(
-            v.__self__
-            for v in vars(passes).values()
-            if hasattr(getattr(v, "__self__", None), "rows")
-        )
+        fleet = find_fleet(sys._getframe())
         for i, row in enumerate(fleet.rows):
             self.label_u[i] = torch.tensor(row.hidden.u_train)
 
@@ -116,6 +123,41 @@ class GoesThroughTheSideDoor(Sound):
         f_p, f_u = batch.split(self.f(batch.x))
         label = self.label_u.gather(1, batch.i_u)
         return super().objective(f_p, f_u) + (label * logistic(f_u, +1)).mean(-1)
+
+
+class TrainsOnTestPoints(Sound):
+    """Pulls unlabeled points to one side of the mean test point, found through the frames."""
+
+    def prepare(self):
+        self.state("center", self.prior.new_zeros(1))
+
+    def on_phase(self, phase, passes):
+        fleet = find_fleet(sys._getframe())
+        self.center.fill_(float(fleet.features[fleet.held.test].mean()))
+
+    def objective(self, f_p, f_u):
+        return super().objective(f_p, f_u) + (f_u.tanh() - self.center).square().mean(-1)
+
+
+class LooksAtTheWholeSet(Sound):
+    """Calls the better half of the evaluated points positive."""
+
+    def outputs(self, x):
+        f = self.f(x)
+        return f - f.median(-1, keepdim=True).values, f
+
+
+class KnowsWhatIsEvaluatedNext(Sound):
+    """Counts its evaluations: the first set of three is P'."""
+
+    def prepare(self):
+        self.state("calls", self.prior.new_zeros(1))
+
+    def outputs(self, x):
+        f = self.f(x)
+        shift = 100 * (self.calls % 3 == 0)
+        self.calls += 1
+        return f + shift, f + shift
 
 
 class Partitions(GoesThroughTheSideDoor):
@@ -280,6 +322,11 @@ DEFECTS = {
         KnowsPropensities: r"receives the true propensities .* \(baseline = True\)",
         GoesThroughTheSideDoor: "labels it must not see",
         Partitions: "labels it must not see",
+    },
+    "ignores test points": {TrainsOnTestPoints: "test points it must not see"},
+    "scores points alone": {
+        LooksAtTheWholeSet: "outputs of a point depend",
+        KnowsWhatIsEvaluatedNext: "outputs of a point depend",
     },
     "steps without looking": {
         Looks: r"\.item\(\) or a branch on a tensor",

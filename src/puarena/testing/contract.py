@@ -25,6 +25,7 @@ from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.testing.capturing import find_capture_problem
 from puarena.training import Curves, Fleet, FleetConfig, Row
 from puarena.training.capture import StepWatch
+from puarena.training.evaluate import evaluation_mode, map_chunks
 from puarena.training.steps import Stepper
 
 CONFIG = FleetConfig(batch_size=32, steps=60, warmup=40, record_every=20)
@@ -34,6 +35,7 @@ RATES = (3e-3, 1e-2, 3e-2)  # learning rates of a small fleet
 GENTLE_RATES = (1e-3, 3e-3, 1e-2)  # these do not ruin losses that are summed or unbounded
 MIN_AUC = 0.8
 MIN_GAIN = 0.02  # of accuracy over the best constant answer
+SCORED_ALONE = 5  # points that are evaluated one by one
 
 # Columns that are computed with true labels.
 ORACLE_COLUMNS = {c.column for c in metrics.CRITERIA.values() if c.oracle} | {
@@ -103,14 +105,20 @@ def _make_rows(
 
 def _train_clean(name: str, config: FleetConfig) -> Curves:
     """Return the curves of the small fleet that several checks compare with."""
+    return _train_fleet(name, config)[1]
+
+
+def _train_fleet(name: str, config: FleetConfig) -> tuple[Fleet, Curves]:
+    """Return that fleet after training, and its curves."""
     # The class is part of the key because another plugin may use the same name.
     return _train_cached(name, catalog.get(name).cls, config)
 
 
 @lru_cache(maxsize=2)
-def _train_cached(name: str, cls: Any, config: FleetConfig) -> Curves:
+def _train_cached(name: str, cls: Any, config: FleetConfig) -> tuple[Fleet, Curves]:
     x, rows = _make_rows(name)
-    return training.train(rows, config, x)
+    fleet = Fleet(rows, config, x)
+    return fleet, fleet.train()
 
 
 def _require_equal(
@@ -272,6 +280,40 @@ def ignores_hidden_labels(name: str, config: FleetConfig = CONFIG) -> None:
     _require_equal(a, b, every, every, message, ignore=ORACLE_COLUMNS)
 
 
+def ignores_test_points(name: str, config: FleetConfig = CONFIG) -> None:
+    """Other test points change test metrics only: training, selection and records ignore them."""
+    x, rows = _make_rows(name)
+    other = x.copy()
+    test = rows[0].data.test
+    other[test] = np.random.default_rng(2).normal(size=other[test].shape)
+    a, b = _train_clean(name, config), training.train(rows, config, other)
+    every = list(range(len(rows)))
+    message = "it changed with test points it must not see"
+    _require_equal(a, b, every, every, message, ignore={m.column for m in metrics.METRICS.values()})
+
+
+def scores_points_alone(name: str, config: FleetConfig = CONFIG) -> None:
+    """A point's outputs do not depend on the other points, their order or how many there are."""
+    fleet, _ = _train_fleet(name, config)
+    held, algorithm = fleet.held, fleet.algorithm
+    sets = (held.p_val, held.u_val, held.test)
+    with evaluation_mode(algorithm):
+        outputs = [map_chunks(fleet.inputs, index, algorithm.outputs) for index in sets]
+        together = [torch.cat(parts, -1) for parts in zip(*outputs, strict=True)]
+        index = torch.cat(sets, -1)
+        order = torch.arange(index.shape[1]).mul(7919) % index.shape[1]  # fixed and well mixed
+        picked = order[:SCORED_ALONE].tolist()
+        for part in (order.tolist(), *([i] for i in picked)):
+            again = algorithm.outputs(fleet.inputs(index[:, part]))
+            for values, found in zip(together, again, strict=True):
+                expected = values[:, part]
+                if not torch.allclose(found, expected, rtol=1e-3, atol=1e-4, equal_nan=True):
+                    raise ContractError(
+                        "the outputs of a point depend on what else is evaluated, or when: score "
+                        "every point by itself"
+                    )
+
+
 def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:
     """A step reads no value: no ``.item()``, ``if`` on a tensor or boolean-mask indexing."""
     x, rows = _make_rows(name)
@@ -407,6 +449,8 @@ CHECKS: dict[str, Check] = {
     "survives no positives in u": survives_no_positives_in_u,
     "takes any batch size": takes_any_batch_size,
     "ignores hidden labels": ignores_hidden_labels,
+    "ignores test points": ignores_test_points,
+    "scores points alone": scores_points_alone,
     "steps without looking": steps_without_looking,
     "captured equals eager": captures_its_steps,
     "registers its state": registers_its_state,

@@ -19,7 +19,7 @@ from puarena.random import Draws
 from puarena.training import checkpoint, optim
 from puarena.training.capture import CapturedCall, use_own_stream
 from puarena.training.config import FleetConfig, Row, shape_of
-from puarena.training.evaluate import HeldOut, Inputs, TrainingPasses, evaluate_runs
+from puarena.training.evaluate import HeldOut, Inputs, evaluate_runs, make_passes
 from puarena.training.log import Curves, Log
 from puarena.training.steps import Stepper
 
@@ -134,6 +134,10 @@ class Fleet:
             test=self._index("test"),
             label_u_val=self._hidden("u_val"),
             label_test=self._hidden("test"),
+            prior=self._per_run([row.data.prior for row in rows]),
+            one_sample=torch.tensor(
+                [row.data.setting.one_sample for row in rows], device=self.device
+            ),
             labeled_test=self._hidden("test_labeled"),
             propensity_p=self._propensity("val"),
         )
@@ -145,7 +149,7 @@ class Fleet:
         self.label_u = None if truth is None else truth.to(self.dtype)
         known = self._propensity("train") if cls.knows_propensity else None
         self.propensity_p = None if known is None else known.to(self.dtype)
-        self.passes = TrainingPasses(
+        self.passes = make_passes(
             self.inputs,
             self.p_train,
             self.u_train,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from puarena import metrics
 from puarena.algorithms import Algorithm
 from puarena.datasets import View
+from puarena.errors import UserError
 
 _ELEMENTS = {
     "cpu": 1 << 24,
@@ -82,61 +83,83 @@ def map_chunks(
     return tuple(torch.cat(p, -1) for p in zip(*parts, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
 class TrainingPasses:
-    """Logits of whole training and validation sets, for hooks between steps."""
+    """Logits of whole training and validation sets, for hooks between steps.
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        p_train: Tensor,
-        u_train: Tensor,
-        p_val: Tensor,
-        u_val: Tensor,
-        partners: Callable[[Tensor], Tensor],
-    ) -> None:
-        self.inputs, self.partners = inputs, partners
-        self.p_train, self.u_train, self.p_val, self.u_val = p_train, u_train, p_val, u_val
+    It has the functions of ``Passes`` and nothing else: inputs and positions are known to these
+    functions only, so that a hook cannot take test points, or points by their position.
+    """
 
-    def _all(self, network: nn.Module, index: Tensor) -> Tensor:
-        with evaluation_mode(network):
-            return map_chunks(self.inputs, index, lambda x: (network(x),))[0]
+    p: Callable[[nn.Module], Tensor]
+    u: Callable[[nn.Module], Tensor]
+    val_p: Callable[[nn.Module], Tensor]
+    val_u: Callable[[nn.Module], Tensor]
+    x_p: Callable[[Tensor], Tensor]
 
-    def p(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all training positives, ``[runs, n_p]``."""
-        return self._all(network, self.p_train)
 
-    def u(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all unlabeled training points, ``[runs, n_u]``."""
-        return self._all(network, self.u_train)
+def make_passes(
+    inputs: Inputs,
+    p_train: Tensor,
+    u_train: Tensor,
+    p_val: Tensor,
+    u_val: Tensor,
+    gather_partners: Callable[[Tensor], Tensor],
+) -> TrainingPasses:
+    """Return what hooks receive of these index sets, ``[runs, n]`` each."""
 
-    def val_p(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all validation positives, ``[runs, n]``."""
-        return self._all(network, self.p_val)
+    def pass_over(index: Tensor) -> Callable[[nn.Module], Tensor]:
+        def evaluate(network: nn.Module) -> Tensor:
+            with evaluation_mode(network):
+                return map_chunks(inputs, index, lambda x: (network(x),))[0]
 
-    def val_u(self, network: nn.Module) -> Tensor:
-        """Return a network's logits on all unlabeled validation points, ``[runs, n]``."""
-        return self._all(network, self.u_val)
+        return evaluate
 
-    def x_p(self, position: Tensor) -> Tensor:
-        """Return the training inputs of positives at ``[runs, k]`` positions, in the weak view,
-        ``[runs, k, …]``.
-        """
-        return self.partners(self.p_train.gather(1, position))
+    return TrainingPasses(
+        p=pass_over(p_train),
+        u=pass_over(u_train),
+        val_p=pass_over(p_val),
+        val_u=pass_over(u_val),
+        x_p=lambda position: gather_partners(p_train.gather(1, position)),
+    )
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Index sets ``[runs, n]`` and labels held out of training."""
+    """Index sets ``[runs, n]`` and labels held out of training, and what criteria know of runs.
+
+    ``prior`` and ``one_sample`` are the engine's own: an algorithm may change its copies.
+    """
 
     p_val: Tensor
     u_val: Tensor
     test: Tensor
     label_u_val: Tensor | None  # None: not known
     label_test: Tensor | None
+    prior: Tensor  # [runs]
+    one_sample: Tensor
     labeled_test: Tensor | None = None  # test points with an observed label
     propensity_p: Tensor | None = (
         None  # true chances of a label of the validation positives, where known
     )
+
+
+# Stored columns ``val_<name>`` that are not an algorithm's own.
+RESERVED_RECORDS = frozenset(
+    {c.column.removeprefix("val_") for c in metrics.CRITERIA.values()}
+    | {"label_strength", "posterior_auc"}
+)
+
+
+def name_records(records: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the values that an algorithm stores of its own, by column."""
+    if reserved := sorted(RESERVED_RECORDS & records.keys()):
+        raise UserError(
+            f"records() of an algorithm returns '{reserved[0]}', and the column "
+            f"'val_{reserved[0]}' is the benchmark's; choose another name",
+            "invalid-plugin",
+        )
+    return {f"val_{name}": value.double() for name, value in records.items()}
 
 
 def evaluate_runs(
@@ -149,7 +172,7 @@ def evaluate_runs(
     """
     with evaluation_mode(algorithm):
         threshold = algorithm.threshold(passes)
-        cut = torch.zeros_like(algorithm.prior) if threshold is None else threshold
+        cut = torch.zeros_like(held.prior) if threshold is None else threshold
 
         def outputs(index: Tensor) -> tuple[Tensor, Tensor]:
             decision, score = map_chunks(inputs, index, algorithm.outputs)
@@ -162,8 +185,8 @@ def evaluate_runs(
             decision_u,
             score_p,
             score_u,
-            algorithm.prior,
-            algorithm.one_sample,
+            held.prior,
+            held.one_sample,
             held.label_u_val,
             held.propensity_p,
         )
@@ -174,8 +197,6 @@ def evaluate_runs(
             labels = held.label_test, held.labeled_test
             values.update(metrics.compute_metrics(decision, score, *labels))
             decisions.append(decision)
-        values.update(
-            {f"val_{name}": value.double() for name, value in algorithm.records().items()}
-        )
+        values.update(name_records(algorithm.records()))
         values["finite"] = torch.isfinite(torch.cat(decisions, -1)).all(-1).double()
     return values
