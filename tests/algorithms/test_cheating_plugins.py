@@ -46,11 +46,11 @@ class ChangesItsPrior(Sound):
 
 
 class SearchesThePasses(Sound):
-    found: list = []
+    found: tuple = ()
 
     def on_phase(self, phase, passes):
         names = [name for name in dir(passes) if not name.startswith("__")]
-        type(self).found[:] = [(name, getattr(passes, name)) for name in names]
+        SearchesThePasses.found = tuple((name, getattr(passes, name)) for name in names)
         assert not hasattr(passes, "__dict__")
 
 
