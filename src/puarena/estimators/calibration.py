@@ -1,7 +1,7 @@
 """Calibration without negatives: probabilities and thresholds from positives and unlabeled rows.
 
-**Posterior.** Held-out scores of learners become log-odds that are linear in the normal score; see
-:func:`fit_posterior`.
+**Posterior.** Held-out scores of learners become log-odds, averaged over what is not known about
+slope and prior; see :func:`average_posterior`.
 
 **Slopes.** A decision ``s`` (zero on the threshold) becomes ``sigmoid(a s)``, with one slope
 ``a > 0`` below the threshold and one above it, so that a row is predicted positive exactly if its
@@ -26,7 +26,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from puarena import metrics
 from puarena.estimators.model_selection import count_positives
@@ -41,6 +41,7 @@ LOG_SLOPE_RANGE = (-4.0, 2.5)  # the score in units of its root mean square
 PRIOR_WEIGHT = 100.0  # of the squared distance of the mean probability from the prior
 MAX_FITTED_ROWS = 4_000  # rows of P and of U that a fit uses
 MAX_KNOTS = 512
+MIN_RELATIVE_WEIGHT = 3e-3  # of a slope and share that a posterior is averaged over
 
 
 @dataclass(frozen=True)
@@ -156,51 +157,64 @@ def fit_threshold(scores: PUScores) -> float:
 
 @dataclass(frozen=True)
 class PosteriorCalibration:
-    """Calibrated log-odds of a score, linear in its normal score.
+    """Calibrated log-odds of a score, linear between knots, which are scores of held-out rows."""
 
-    The knots are scores of held-out rows, increasing, with their normal scores.
-    """
-
-    score: Floats
-    normal: Floats
-    slope: float
-    intercept: float
+    score: Floats  # increasing
+    log_odds: Floats
 
     def __call__(self, score: Floats) -> Floats:
         """Return the log-odds of being positive; beyond the knots they continue linearly."""
-        x = np.interp(score, self.score, self.normal)
+        x = np.interp(score, self.score, self.log_odds)
         if len(self.score) > 1:
-            unit = (self.normal[-1] - self.normal[0]) / (self.score[-1] - self.score[0])
+            rise = self.log_odds[-1] - self.log_odds[0]
+            unit = max(rise, 1e-12) / (self.score[-1] - self.score[0])
             below = np.minimum(score - self.score[0], 0)
             above = np.maximum(score - self.score[-1], 0)
             x = x + unit * (below + above)
-        return self.slope * x + self.intercept
+        return np.asarray(x)
 
 
 def fit_posterior(
     p: Floats, u: Floats, prior: float, setting: Setting, rate: float | None = None
 ) -> PosteriorCalibration:
+    """Return the map from held-out scores of P and U to log-odds, for a known prior."""
+    fit = saturation.fit_saturation(p, u, setting, rate, (prior, prior))
+    return average_posterior(p, u, fit, setting, rate)
+
+
+def average_posterior(
+    p: Floats,
+    u: Floats,
+    fit: saturation.SaturationFit,
+    setting: Setting,
+    rate: float | None = None,
+) -> PosteriorCalibration:
     """Return the map from held-out scores of P and U to log-odds of rows of the marginal sample.
 
     Inside U the posterior is logistic in the normal score, with the share of positives there as its
-    mean; the slope is the most likely one under the prior distribution of
-    :mod:`puarena.priors.methods.saturation`. ``rate`` is the share of labeled rows in the data, if
-    the scores are only of a part of them.
+    mean. Probabilities are averaged over slopes and shares: what is not known about the prior makes
+    them less extreme, as it should. ``rate`` is the share of labeled rows in the data, if the
+    scores are only of a part of them.
     """
     rate = len(p) / (len(p) + len(u)) if rate is None else rate
-    share = np.array([[min(max(setting.prior_in_u(prior, rate), 1e-4), 1 - 1e-4)]])
-    slopes = np.exp(saturation.LOG_SLOPES)[:, None]
-    bins = saturation.ScoreBins.from_scores(p, u)
-    intercepts = bins.find_intercepts(slopes, share)
-    evidence = bins.compute_likelihood(slopes, intercepts, share)[:, 0]
-    best = int(np.argmax(evidence + saturation.compute_slope_prior()))
-    # The share of the positives that were taken out of U by labeling them.
-    removed = min(rate / prior, 1 - 1e-6) if setting.one_sample else 0.0
     pooled = np.concatenate([p, u])
     values, at = np.unique(pooled, return_index=True)
     normal = saturation.compute_normal_scores(pooled)[at]
     if len(values) > MAX_KNOTS:
-        chosen = np.unique(np.linspace(0, len(values) - 1, MAX_KNOTS).round().astype(int))
+        # Evenly over the normal scores, so that the few highest rows are not merged.
+        wanted = np.linspace(normal[0], normal[-1], MAX_KNOTS)
+        chosen = np.unique(np.searchsorted(normal, wanted).clip(0, len(normal) - 1))
         values, normal = values[chosen], normal[chosen]
-    intercept = float(intercepts[best, 0] - np.log1p(-removed))
-    return PosteriorCalibration(values, normal, float(slopes[best, 0]), intercept)
+    # The share of the positives that were taken out of U by labeling them.
+    removed = np.zeros(len(fit.priors))
+    if setting.one_sample:
+        removed = np.minimum(rate / fit.priors, 1 - 1e-6)
+    joint = fit.compute_joint()
+    slope, share = np.nonzero(joint > MIN_RELATIVE_WEIGHT * joint.max())
+    weight = joint[slope, share]
+    intercept = fit.intercepts[slope, share] - np.log1p(-removed[share])
+    logits = fit.slopes[slope][:, None] * normal + intercept[:, None]
+    q = (weight / weight.sum()) @ expit(logits)
+    # The last term keeps scores apart where probabilities are 0 or 1 in floating point.
+    log_odds = logit(np.clip(q, 1e-12, 1 - 1e-12)) + 1e-9 * normal
+    return PosteriorCalibration(values, np.maximum.accumulate(log_odds))

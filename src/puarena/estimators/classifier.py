@@ -14,34 +14,45 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from puarena import catalog
 from puarena.classics.wrapper import fit_weighted
 from puarena.errors import UserError
+from puarena.estimators.calibration import average_posterior
 from puarena.estimators.learners import (
+    BoostedLearner,
     ClassifierLearner,
     EncodedRows,
     Learner,
     LinearLearner,
     PUTable,
     TreeLearner,
-    choose_learner,
-    judge_models,
+    TriedLearner,
+    fit_learners,
+    report_learners,
+    standardize_scores,
 )
+from puarena.estimators.model_selection import warn_of_calibrator
 from puarena.estimators.network import (
     NetworkLearner,
     PUNetClassifier,
     hold_out,
     refuse_propensity,
 )
+from puarena.estimators.prior_knowledge import PriorKnowledge
 from puarena.estimators.table_classifier import TableClassifier
+from puarena.priors import DEFAULT
+from puarena.priors.methods.saturation import fit_saturation
 from puarena.pu import labeling
 from puarena.pu.labels import Labels
 
 AUTO = "auto"
 # The networks among the learners that are tried: short training is enough in an ensemble.
 AUTO_NETWORK = {"algorithm": "nnpu", "steps": 200, "batch_size": 64}
+# The share of positives in U that they are trained with, whatever the prior is: so the prior moves
+# probabilities and never the ranking. Trained with a small one they rank worse.
+NETWORK_SHARE = 0.5
 MAX_NETWORK_ROWS = 100_000  # in larger tables no networks are tried: they predict slowly
 
 HELD_OUT_SHARE = 0.1  # of every batch of ``partial_fit``
@@ -85,32 +96,42 @@ def _join_rows(parts: Sequence[EncodedRows | None]) -> EncodedRows:
 class PUClassifier(TableClassifier):
     """A classifier from positives and unlabeled rows.
 
-    Estimates the share of positives, fits learners that separate labeled from unlabeled rows,
-    chooses among them on rows they have not seen, and turns their scores into probabilities; no
-    step needs a negative.
+    Fits learners that separate labeled from unlabeled rows, weighs them on rows they have not seen,
+    estimates the share of positives, and turns the scores into probabilities; no step needs a
+    negative.
 
     Parameters
     ----------
     algorithm : str or classifier, default="auto"
-        ``"auto"``: a linear model, bagged trees and an ensemble of networks, and all of them
-        together, chosen by ``selection`` (``report_`` has the comparison). A classifier of
+        ``"auto"``: a linear model, bagged trees, gradient boosting and an ensemble of networks,
+        weighted by what each tells about rows that it has not seen (``report_`` has weights and
+        criteria). A classifier of
         scikit-learn, which is fitted to labeled against unlabeled rows, or of
         :mod:`puarena.classics`. Or a name in ``puarena list algorithms``: of an algorithm that is
         trained by steps, as a short form of :class:`PUNetClassifier`, or of a classic.
-    prior : float or "estimate", default="estimate"
+    prior : float, (low, high) or "estimate", default="estimate"
         Share of positives: in the whole sample in the one-sample setting, in the unlabeled rows in
-        the two-sample setting. ``"estimate"`` or ``"estimate:<method>"`` estimates it by
+        the two-sample setting. A range says what is known of it and is narrowed by the data.
+        ``"estimate"`` or ``"estimate:<method>"`` estimates it by
         :func:`puarena.priors.estimate_prior`.
+    label_frequency : float or (low, high), optional
+        Share of the positives of one sample that are labeled, if that is what is known.
     setting : {"one-sample", "two-sample"}, default="one-sample"
         One-sample: one sample was drawn and some of its positives are labeled. Two-sample:
         positives were collected separately from the unlabeled rows.
     selection : str or None, default="pa"
-        The criterion by which a learner is chosen, and a checkpoint of a network: one in
-        ``puarena list criteria`` that needs no true label. None: PA for learners, the last
-        checkpoint for networks.
-    threshold : {"model", "pa"}, default="model"
-        Where ``predict`` cuts: at probability one half (of a named algorithm, at its own
-        threshold), or where proxy accuracy is best.
+        The criterion by which the checkpoint of a network is chosen, and that ``best_score_`` is:
+        one in ``puarena list criteria`` that needs no true label. None: the last checkpoint.
+    threshold : {"model", "pa", "f1", "prior", "cost", "budget"}, default="model"
+        Where ``predict`` cuts: at probability one half (of a named algorithm, at its own threshold),
+        where proxy accuracy or the expected F1 is best, so that as many rows are positive as the
+        prior says, where expected costs are equal, or so that as many unlabeled rows are positive
+        as can be checked. ``set_threshold`` changes it after fitting.
+    costs : (float, float) or 2 x 2 matrix, optional
+        For ``"cost"``: of a false positive and a false negative, or a matrix with true classes as
+        rows, negative first.
+    budget : float, optional
+        For ``"budget"``: how many of the unlabeled rows can be checked; below 1: their share.
     positive_label : optional
         The value of ``y`` that marks labeled positives; required if ``y`` is text other than
         "positive", "unlabeled" and "negative".
@@ -130,13 +151,15 @@ class PUClassifier(TableClassifier):
     classes_ : ndarray of shape (2,)
         The value of the negative class (in ``y``, of unlabeled rows), and of the positive one.
     prior_, prior_interval_ : float, tuple of float
-        The prior that was used, and its 95 % interval if it was estimated.
+        The prior where one number is needed, and its 95 % interval if it is not known.
+    prior_quantiles_ : ndarray of shape (101,)
+        Quantiles of the prior, in steps of one percent.
     report_ : list of dict
-        The learners that were tried, with their criteria and seconds, which was chosen, and why.
+        The learners that were tried, with their criteria, seconds and weights.
     learner_, algorithm_ : str
-        The learner that was chosen; the registered name that was trained.
+        The learner that is used; the registered name that was trained.
     best_score_ : float
-        The criterion of the learner that was chosen.
+        The criterion of the learner that is used.
     threshold_ : float
         Where ``predict`` cuts the log-odds.
     n_features_in_, feature_names_in_ : int, ndarray
@@ -167,10 +190,13 @@ class PUClassifier(TableClassifier):
         self,
         algorithm: Any = AUTO,
         *,
-        prior: float | str = "estimate",
+        prior: float | str | Sequence[float] = "estimate",
+        label_frequency: float | Sequence[float] | None = None,
         setting: str = "one-sample",
         selection: str | None = "pa",
         threshold: str = "model",
+        costs: Any = None,
+        budget: float | None = None,
         positive_label: Any = None,
         max_samples: int = 50_000,
         random_state: Any = None,
@@ -180,9 +206,12 @@ class PUClassifier(TableClassifier):
     ) -> None:
         self.algorithm = algorithm
         self.prior = prior
+        self.label_frequency = label_frequency
         self.setting = setting
         self.selection = selection
         self.threshold = threshold
+        self.costs = costs
+        self.budget = budget
         self.positive_label = positive_label
         self.max_samples = max_samples
         self.random_state = random_state
@@ -202,7 +231,12 @@ class PUClassifier(TableClassifier):
     # -- fitting -----------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        propensity: Any = None,
+        groups: Any = None,
     ) -> PUClassifier:
         """Fit to rows ``X``, of which ``y`` marks the labeled positives.
 
@@ -219,6 +253,8 @@ class PUClassifier(TableClassifier):
         propensity : array-like of shape (n_samples,), optional
             The chance of a label of every row, if it is positive; for ``"sar-oracle"``, see
             :class:`PUNetClassifier`.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group, such as one customer, are held out together.
 
         Returns
         -------
@@ -226,21 +262,46 @@ class PUClassifier(TableClassifier):
             The fitted estimator.
         """
         self._validate_params()
+        warn_of_calibrator()
         if self._is_network():
+            if groups is not None:
+                raise UserError(
+                    f"algorithm={self.algorithm!r} cannot keep groups together; use 'auto' or a "
+                    "classifier",
+                    "not-supported",
+                )
             return self._fit_network(X, y, sample_weight, propensity)
         if propensity is not None:
             raise refuse_propensity(self.algorithm)
-        table = self._read_table(X, y, sample_weight)
-        low, high = self.prior_interval_
-        self._log(f"prior {self.prior_:.3f} ({low:.3f} to {high:.3f})")
+        table = self._read_table(X, y, sample_weight, groups=groups)
         if hasattr(self.algorithm, "partial_fit"):
             self._begin_batches(table, y)
-        learners = self._make_learners()
-        tried, self.report_ = choose_learner(table, learners, self.selection or "pa", self._log)
-        self._set_ensemble(tried, table)
-        self.algorithm_ = tried.name
-        self.best_score_ = tried.criteria[self.selection or "pa"]
+        tried, refused = fit_learners(table, self._make_learners(), self._log)
+        used = tried[-1]
+        if table.learns_prior:
+            table = self._learn_prior(used, table)
+        low, high = self.prior_interval_
+        self._log(f"prior {self.prior_:.3f} ({low:.3f} to {high:.3f})")
+        for each in tried:
+            each.judge(table, each.posterior)
+        self.report_ = report_learners(tried, refused)
+        self._set_ensemble(used, table)
+        self.algorithm_ = used.name
+        self.best_score_ = used.criteria[self.selection or "pa"]
         return self
+
+    def _learns_prior(self, known: PriorKnowledge) -> bool:
+        return isinstance(self.algorithm, str) and self.algorithm == AUTO and (
+            known.method == DEFAULT and not known.is_exact
+        )
+
+    def _learn_prior(self, used: TriedLearner, table: PUTable) -> PUTable:
+        """Estimate the prior from held-out scores, which are calibrated over what is not known."""
+        p, u = used.split_score(table)
+        fit = fit_saturation(p, u, table.setting, table.rate, table.bounds)
+        self._keep_distribution(fit)
+        used.posterior = average_posterior(p, u, fit, table.setting, table.rate)
+        return replace(table, prior=self.prior_)
 
     def _is_network(self) -> bool:
         """Return whether ``algorithm`` names an algorithm that is trained by steps."""
@@ -265,20 +326,26 @@ class PUClassifier(TableClassifier):
             return [ClassifierLearner(self.algorithm)]
         if self.algorithm == AUTO:
             network = self._make_network(**AUTO_NETWORK)
-            networks = NetworkLearner(network, MAX_NETWORK_ROWS)
-            return [LinearLearner(), TreeLearner(self.n_jobs), networks]
+            networks = NetworkLearner(network, MAX_NETWORK_ROWS, NETWORK_SHARE)
+            return [LinearLearner(), TreeLearner(self.n_jobs), BoostedLearner(), networks]
         classic = catalog.get(self.algorithm).make_estimator(0)
         own = {"n_jobs": self.n_jobs, "verbose": self.verbose or None}
         known = classic.get_params(deep=False)
         given = {name: own[name] for name in own if own[name] is not None and name in known}
         return [ClassifierLearner(classic.set_params(**given), self.algorithm)]
 
-    def _decide_by_prior(
-        self, X: Any, y: Any, table: PUTable, priors: Sequence[float]
-    ) -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        if self._is_network():
-            return self._make_network()._decide_by_prior(X, y, table, priors)
-        return super()._decide_by_prior(X, y, table, priors)
+    def sensitivity(
+        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
+    ) -> list[dict[str, float]]:
+        """Return what other priors would change; see :class:`TableClassifier`."""
+        if not self._is_network():
+            return super().sensitivity(X, y, priors)
+        check_is_fitted(self)
+        network = self._make_network()
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(network, name, value)
+        return network.sensitivity(X, y, priors)
 
     # -- fitting batch by batch --------------------------------------------------------------------
 
@@ -328,9 +395,9 @@ class PUClassifier(TableClassifier):
         labeled = np.arange(len(score)) < len(p)
         labels = Labels(labeled, np.zeros(len(score), bool), self.classes_)
         judged = replace(table, labels=labels)
-        tried = judge_models(learner.name, [fitted], score, judged, time.perf_counter())
-        tried.why, tried.chosen = "the only one", True
-        self.report_ = [tried.report()]
+        tried = standardize_scores(learner.name, [fitted], score, time.perf_counter())
+        tried.judge(judged)
+        self.report_ = report_learners([tried], {})
         self._set_ensemble(tried, judged)
         self.algorithm_ = tried.name
         self.best_score_ = tried.criteria[self.selection or "pa"]

@@ -1,4 +1,4 @@
-"""Learners that rank rows, how they are cross-fitted, and how one of them is chosen.
+"""Learners that rank rows, how they are cross-fitted, and how they are stacked.
 
 A learner is fitted once per fold. The fits of all folds together are its model (their mean), and
 every row has a score from a fit that has not seen it. So nothing is fitted twice, and learners,
@@ -9,14 +9,15 @@ thresholds and probabilities are judged on held-out rows. Networks are in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
@@ -25,7 +26,8 @@ from puarena.classics.wrapper import PUWrapper, fit_weighted, predict_positive
 from puarena.errors import UserError
 from puarena.estimators.calibration import PosteriorCalibration, fit_posterior
 from puarena.estimators.model_selection import PU_CRITERIA, PUStratifiedKFold, compute_criterion
-from puarena.priors.sample import FEW_LABELS, compute_log_odds
+from puarena.priors.sample import FEW_LABELS, compute_log_odds, make_boosted
+from puarena.priors.stacking import fit_stack
 from puarena.pu.labeling import Setting
 from puarena.pu.labels import Labels
 
@@ -39,7 +41,6 @@ MANY_ROWS = 100_000  # with more, trees have larger leaves
 NEGATIVE_WEIGHT = 3.0  # of a known negative, relative to an unlabeled row
 
 BLEND = "all together"
-MARGIN = 1.0  # standard errors of PA by which one learner must beat all of them together
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,9 @@ class PUTable:
     rate: float  # share of labeled rows in the data, of which this table may be a part
     data_rows: int  # number of rows of the data
     propensity: Floats | None = None  # chance of a label of every row, if it is positive
+    groups: npt.NDArray[Any] | None = None  # rows of one group are in one fold
+    bounds: tuple[float, float] = (0.0, 1.0)  # where the prior lies
+    learns_prior: bool = False  # whether it is estimated from the learners' held-out scores
 
     @property
     def target(self) -> npt.NDArray[np.int64]:
@@ -146,28 +150,28 @@ class FittedClassifier:
 
 @dataclass(frozen=True)
 class EnsemblePart:
-    """The fitted models of one learner, and the mean and deviation of their held-out scores."""
+    """The fitted models of one learner, its weight, and the scale of its held-out scores."""
 
     name: str
     models: list[Any]
     center: float = 0.0
     scale: float = 1.0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """The mean over learners of the mean over their fitted models, calibrated to log-odds."""
+    """The weighted mean over learners of the mean over their models, calibrated to log-odds."""
 
     parts: list[EnsemblePart]
     posterior: PosteriorCalibration | None = None  # None: the mean itself is the log-odds
 
     def decide(self, rows: EncodedRows) -> Floats:
         """Return the log-odds of being positive."""
-        total = np.zeros(len(rows))
+        score = np.zeros(len(rows))
         for part in self.parts:
             mean = np.mean([model.score(rows) for model in part.models], axis=0)
-            total += (mean - part.center) / part.scale
-        score = total / len(self.parts)
+            score += part.weight * (mean - part.center) / part.scale
         return score if self.posterior is None else self.posterior(score)
 
 
@@ -260,6 +264,22 @@ class TreeLearner(Learner):
         return model.fit(table.rows.tree[bag], table.target[bag], table.compute_weights(bag))
 
 
+class BoostedLearner(Learner):
+    """Gradient boosting of labeled against other rows."""
+
+    name = "boosted"
+
+    def find_obstacle(self, table: PUTable) -> str:
+        """Return a reason if the matrix is sparse."""
+        return "boosting takes no sparse matrix" if table.rows.tree is None else ""
+
+    def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
+        """Fit to some rows of a table."""
+        model = make_boosted(int(rng.randint(2**31 - 1)))
+        model.fit(table.rows.tree[rows], table.target[rows], table.compute_weights(rows))
+        return FittedClassifier(model, takes_gaps=True)
+
+
 class ClassifierLearner(Learner):
     """A scikit-learn classifier that is fitted to P against U, or a classic."""
 
@@ -309,15 +329,37 @@ class ClassifierLearner(Learner):
 
 @dataclass
 class TriedLearner:
-    """A fitted learner with held-out scores and what they are worth."""
+    """A fitted learner, or the stack of all, with held-out scores and what they are worth."""
 
     name: str
-    ensemble: Ensemble
+    parts: list[EnsemblePart]
     score: Floats  # held-out scores of all rows, as the ensemble computes them before calibration
-    criteria: dict[str, float]
     seconds: float
     why: str = ""
     chosen: bool = False
+    posterior: PosteriorCalibration | None = None
+    criteria: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The parts with their calibration."""
+        return Ensemble(self.parts, self.posterior)
+
+    def judge(self, table: PUTable, posterior: PosteriorCalibration | None = None) -> None:
+        """Calibrate the scores for the prior of the table, or as given, and compute criteria."""
+        p, u = self.split_score(table)
+        if posterior is None:
+            posterior = fit_posterior(p, u, table.prior, table.setting, table.rate)
+        self.posterior = posterior
+        p, u = posterior(p), posterior(u)
+        for name in PU_CRITERIA:
+            self.criteria[name] = compute_criterion(
+                name, p, u, table.prior, table.setting.one_sample, table.rate
+            )
+
+    def split_score(self, table: PUTable) -> tuple[Floats, Floats]:
+        """Return the held-out scores of labeled and of other rows."""
+        return self.score[table.labels.positive], self.score[~table.labels.positive]
 
     def report(self) -> dict[str, Any]:
         """Return a line of ``report_``."""
@@ -331,28 +373,36 @@ class TriedLearner:
 
 
 def assign_folds(table: PUTable) -> Index:
-    """Return the fold of every row; labeled and unlabeled rows are in proportion."""
+    """Return the fold of every row; labeled and unlabeled rows are in proportion.
+
+    Rows of one group are in one fold.
+    """
     labeled = int(table.target.sum())
     fold = np.zeros(len(table.target), np.int64)
     parts = min(FOLDS, labeled, len(fold) - labeled)
     if parts < 2:
         return fold
-    splitter = PUStratifiedKFold(parts, random_state=table.seed % 2**31)
-    for k, (_, held) in enumerate(splitter.split(fold, table.target)):
+    splitter: Any = PUStratifiedKFold(parts, random_state=table.seed % 2**31)
+    if table.groups is not None:
+        parts = min(parts, len(np.unique(table.groups[table.labels.positive])))
+        if parts < 2:
+            raise UserError(
+                "all labeled rows are of one group; at least two groups need labels", "missing-data"
+            )
+        splitter = StratifiedGroupKFold(parts, shuffle=True, random_state=table.seed % 2**31)
+    for k, (_, held) in enumerate(splitter.split(fold, table.target, table.groups)):
         fold[held] = k
     return fold
 
 
-def choose_learner(
-    table: PUTable,
-    learners: Sequence[Learner],
-    criterion: str,
-    log: Callable[[str], None] = lambda text: None,
-) -> tuple[TriedLearner, list[dict[str, Any]]]:
-    """Cross-fit all learners and choose one; return it and the lines of ``report_``.
+def fit_learners(
+    table: PUTable, learners: Sequence[Learner], log: Callable[[str], None] = lambda text: None
+) -> tuple[list[TriedLearner], dict[str, str]]:
+    """Cross-fit learners; return them, and why others cannot be fitted.
 
-    The mean of all learners is chosen, unless one alone is better by more than the standard error
-    of PA: averages are safer than winners of a noisy comparison.
+    If there are several, the last one is their stack, and the one to use: the sum of their
+    held-out scores with the weights of :mod:`puarena.priors.stacking`. Choosing one of them by PA
+    instead was tried, and it is worse on average (docs/practice.md).
     """
     fold = assign_folds(table)
     obstacles = {learner.name: learner.find_obstacle(table) for learner in learners}
@@ -365,70 +415,52 @@ def choose_learner(
             continue
         began = time.perf_counter()
         score, models = learner.cross_fit(table, fold)
-        tried.append(judge_models(learner.name, models, score, table, began))
-        log(_describe(tried[-1], criterion))
-    best = tried[0]
-    best.why = "the only one"
+        tried.append(standardize_scores(learner.name, models, score, began))
+        log(f"{learner.name}: {tried[-1].seconds:.1f} s")
     if len(tried) > 1:
-        best.why = ""
         began = time.perf_counter()
-        mean = np.mean([each.score for each in tried], axis=0)
-        parts = [each.ensemble.parts[0] for each in tried]
-        blend = _judge(BLEND, parts, mean, table, began)
-        log(_describe(blend, criterion))
-        best = _compare_with_blend(tried, blend, table, criterion)
-        tried.append(blend)
-    best.chosen = True
+        scores = np.column_stack([each.score for each in tried])
+        weights = fit_stack(scores, table.labels.positive)
+        parts = []
+        for each, weight in zip(tried, weights.tolist(), strict=True):
+            each.why = f"weight {weight:.2f}"
+            parts.append(replace(each.parts[0], weight=weight))
+        tried.append(TriedLearner(BLEND, parts, scores @ weights, time.perf_counter() - began))
+    return tried, refused
+
+
+def choose_learner(
+    table: PUTable,
+    learners: Sequence[Learner],
+    log: Callable[[str], None] = lambda text: None,
+) -> tuple[TriedLearner, list[dict[str, Any]]]:
+    """Cross-fit learners and judge them for a known prior; return the one to use and a report."""
+    tried, refused = fit_learners(table, learners, log)
+    for each in tried:
+        each.judge(table)
+    return tried[-1], report_learners(tried, refused)
+
+
+def report_learners(
+    tried: Sequence[TriedLearner], refused: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the lines of ``report_``; the last learner is the one that is used."""
+    tried[-1].chosen = True
+    tried[-1].why = "weighted by held-out scores" if len(tried) > 1 else "the only one"
     lines = [each.report() for each in tried]
-    lines += [{"learner": name, "chosen": False, "why": why} for name, why in refused.items()]
-    return best, lines
+    return lines + [{"learner": n, "chosen": False, "why": why} for n, why in refused.items()]
 
 
-def _compare_with_blend(
-    tried: Sequence[TriedLearner], blend: TriedLearner, table: PUTable, criterion: str
+def standardize_scores(
+    name: str, models: list[Any], score: Floats, began: float
 ) -> TriedLearner:
-    """Return the best learner if it clearly beats the mean of all; otherwise the mean."""
-    sign = PU_CRITERIA[criterion].sign
-    best = max(tried, key=lambda each: sign * each.criteria[criterion])
-    assert blend.ensemble.posterior is not None
-    recall = float((blend.ensemble.posterior(blend.score[table.labels.positive]) >= 0).mean())
-    error = 2 * table.prior * np.sqrt(max(recall * (1 - recall), 0.01) / table.target.sum())
-    if sign * (best.criteria[criterion] - blend.criteria[criterion]) > MARGIN * error:
-        best.why = f"better than {BLEND} by more than the standard error {error:.3f}"
-        return best
-    blend.why = f"no learner alone is better by more than the standard error {error:.3f}"
-    return blend
-
-
-def judge_models(
-    name: str, models: list[Any], score: Floats, table: PUTable, began: float
-) -> TriedLearner:
-    """Judge the fitted models of one learner by scores of rows that they have not seen.
+    """Return a learner whose held-out scores have mean 0 and deviation 1.
 
     ``began`` is when fitting began, by ``time.perf_counter``.
     """
     part = EnsemblePart(name, models, float(score.mean()), float(score.std()) or 1.0)
-    return _judge(name, [part], (score - part.center) / part.scale, table, began)
-
-
-def _judge(
-    name: str, parts: list[EnsemblePart], score: Floats, table: PUTable, began: float
-) -> TriedLearner:
-    p, u = score[table.labels.positive], score[~table.labels.positive]
-    posterior = fit_posterior(p, u, table.prior, table.setting, table.rate)
-    p, u = posterior(p), posterior(u)
-    one_sample = table.setting.one_sample
-    criteria = {
-        criterion: compute_criterion(criterion, p, u, table.prior, one_sample, table.rate)
-        for criterion in PU_CRITERIA
-    }
-    ensemble = Ensemble(parts, posterior)
-    return TriedLearner(name, ensemble, score, criteria, time.perf_counter() - began)
-
-
-def _describe(tried: TriedLearner, criterion: str) -> str:
-    title, value = PU_CRITERIA[criterion].title, tried.criteria[criterion]
-    return f"{tried.name}: {title} {value:.4f}, {tried.seconds:.1f} s"
+    score = (score - part.center) / part.scale
+    return TriedLearner(name, [part], score, time.perf_counter() - began)
 
 
 def describe_report(report: Sequence[dict[str, Any]]) -> str:

@@ -9,21 +9,24 @@ marginal sample (P and U together in the one-sample setting, U in the two-sample
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from puarena import metrics
 from puarena.errors import UserError, unknown_name
 from puarena.metrics import Counts
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
-from puarena.pu.labels import read_labels
+from puarena.pu.labels import Labels, read_labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -159,6 +162,43 @@ class PUScorer:
     prior: float | None = None
     setting: str | None = None
 
+    # What TunedThresholdClassifierCV asks of a scorer.
+    _sign: ClassVar[int] = 1
+    _response_method: ClassVar[str] = "predict"
+    _kwargs: ClassVar[dict[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        if self.name in METRICS_OF_COUNTS or self.name in METRICS_OF_SCORES:
+            return
+        try:
+            get_pu_criterion(self.name)
+        except UserError:
+            known = {*METRICS_OF_COUNTS, *METRICS_OF_SCORES, *PU_CRITERIA}
+            raise unknown_name("score without true labels", str(self.name), known) from None
+
+    def _score_func(self, y_true: Any, y_pred: Any, **kwargs: Any) -> float:
+        """Return the score of decisions, 1 for positive, for TunedThresholdClassifierCV."""
+        by_scores, needs_prior = self._find_needs()
+        if by_scores:
+            raise UserError(
+                f"{self.name} does not depend on a threshold; tune it by 'f1' or 'pa'", "conflict"
+            )
+        for name in ("prior", "setting") if needs_prior else ():
+            if getattr(self, name) is None:
+                raise UserError(
+                    f"to tune a threshold, {self.name} needs the {name}: "
+                    f"PUScorer({self.name!r}, prior=…, setting=…)",
+                    "missing-data",
+                )
+        labels = read_labels(y_true)
+        score = np.where(np.asarray(y_pred) == labels.classes[1], 1.0, -1.0)
+        setting = labeling.get_setting(self.setting or labeling.DEFAULT_SETTING)
+        return self._score_decisions(score, labels, self.prior or 0.5, setting)
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return that this scorer asks for no metadata."""
+        return MetadataRequest(owner=type(self).__name__)
+
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """Return the score of a fitted classifier on rows and their PU labels."""
         classes: Any = getattr(estimator, "classes_", ())
@@ -178,6 +218,12 @@ class PUScorer:
             score = score_rows(estimator, X, positive)
         else:
             score = np.where(np.asarray(estimator.predict(X)) == positive, 1.0, -1.0)
+        return self._score_decisions(score, labels, prior, setting)
+
+    def _score_decisions(
+        self, score: Floats, labels: Labels, prior: float, setting: Setting
+    ) -> float:
+        """Return the score of rows with scores, of which those from zero are positive."""
         # Known negatives are part of the one sample; of two samples they are in neither.
         unlabeled = ~labels.positive if setting.one_sample else labels.unlabeled
         p, u = score[labels.positive], score[unlabeled]
@@ -211,6 +257,30 @@ class PUScorer:
                 "missing-data",
             )
         return value
+
+
+class MisuseWarning(UserWarning):
+    """A tool of scikit-learn is used in a way that goes wrong with unlabeled rows."""
+
+
+def warn_of_calibrator() -> None:
+    """Warn if a model is being fitted by CalibratedClassifierCV.
+
+    It calibrates to the labels as they are, that is, to the chance of a *label*: probabilities come
+    out too low by the label frequency, without a word.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.calibration":
+            warnings.warn(
+                "CalibratedClassifierCV takes unlabeled rows for negative and undoes the "
+                "correction of the probabilities; use the classifier without it: its "
+                "probabilities are calibrated",
+                MisuseWarning,
+                stacklevel=3,
+            )
+            return
+        frame = frame.f_back  # type: ignore[assignment]
 
 
 def score_rows(estimator: Any, X: Any, positive: Any) -> Floats:

@@ -14,11 +14,13 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from puarena import algorithms, catalog, metrics, networks, paper
 from puarena.algorithms import Setup
 from puarena.errors import UserError
-from puarena.estimators.calibration import PUScores, fit_slopes, fit_threshold
+from puarena.estimators.calibration import PUScores, fit_slopes
+from puarena.estimators.cuts import keep_rows
 from puarena.estimators.learners import (
     FOLDS,
     EncodedRows,
@@ -28,7 +30,7 @@ from puarena.estimators.learners import (
     PUTable,
     choose_learner,
 )
-from puarena.estimators.table_classifier import TableClassifier
+from puarena.estimators.table_classifier import TableClassifier, report_sensitivity
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.pu.labels import resample_by_weight
 from puarena.training import Fleet, FleetConfig, Row
@@ -306,9 +308,15 @@ class NetworkLearner(Learner):
 
     name = "network"
 
-    def __init__(self, settings: PUNetClassifier, max_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: PUNetClassifier,
+        max_rows: int | None = None,
+        share: float | None = None,
+    ) -> None:
         self.settings = settings
         self.max_rows = max_rows
+        self.share = share  # of positives in U, to train with; None: that of the table's prior
         self.runs_: list[TrainedRun] = []
 
     def find_obstacle(self, table: PUTable) -> str:
@@ -324,7 +332,10 @@ class NetworkLearner(Learner):
         net = self.settings
         form = net._choose_form(net.algorithm)
         splits = net._split_folds(table, fold)
-        self.runs_ = net._train(table, [net._make_run(form, each, table.prior) for each in splits])
+        prior = table.prior
+        if self.share is not None:
+            prior = float(table.setting.prior_from_u(self.share, table.rate))
+        self.runs_ = net._train(table, [net._make_run(form, each, prior) for each in splits])
         net._check_converged(self.runs_)
         models = [run.network for run in self.runs_]
         score = np.zeros(len(fold))
@@ -341,10 +352,13 @@ class PUNetClassifier(TableClassifier):
     ----------
     algorithm : str, default="nnpu"
         A name in ``puarena list algorithms`` that is trained by steps.
-    prior : float or "estimate", default="estimate"
+    prior : float, (low, high) or "estimate", default="estimate"
         Share of positives: in the whole sample in the one-sample setting, in the unlabeled rows in
-        the two-sample setting. ``"estimate"`` or ``"estimate:<method>"`` estimates it by
+        the two-sample setting. A range says what is known of it and is narrowed by the data.
+        ``"estimate"`` or ``"estimate:<method>"`` estimates it by
         :func:`puarena.priors.estimate_prior`.
+    label_frequency : float or (low, high), optional
+        Share of the positives of one sample that are labeled, if that is what is known.
     setting : {"one-sample", "two-sample"}, default="one-sample"
         One-sample: one sample was drawn and some of its positives are labeled. Two-sample:
         positives were collected separately from the unlabeled rows.
@@ -375,8 +389,16 @@ class PUNetClassifier(TableClassifier):
     selection : str or None, default="pa"
         Which checkpoint to keep: the best by a criterion in ``puarena list criteria`` that needs no
         true label; None: the last one.
-    threshold : {"model", "pa"}, default="model"
-        Where ``predict`` cuts: at the algorithm's own threshold, or where proxy accuracy is best.
+    threshold : {"model", "pa", "f1", "prior", "cost", "budget"}, default="model"
+        Where ``predict`` cuts: at the algorithm's own threshold,
+        where proxy accuracy or the expected F1 is best, so that as many rows are positive as the
+        prior says, where expected costs are equal, or so that as many unlabeled rows are positive
+        as can be checked. ``set_threshold`` changes it after fitting.
+    costs : (float, float) or 2 x 2 matrix, optional
+        For ``"cost"``: of a false positive and a false negative, or a matrix with true classes as
+        rows, negative first.
+    budget : float, optional
+        For ``"budget"``: how many of the unlabeled rows can be checked; below 1: their share.
     standardize : bool, default=True
         Whether to scale every feature to mean 0 and deviation 1.
     positive_label : optional
@@ -443,7 +465,8 @@ class PUNetClassifier(TableClassifier):
         self,
         algorithm: str = "nnpu",
         *,
-        prior: float | str = "estimate",
+        prior: float | str | Sequence[float] = "estimate",
+        label_frequency: float | Sequence[float] | None = None,
         setting: str = "one-sample",
         calibrated: bool | str = "auto",
         network: NetworkSpec = "mlp",
@@ -457,6 +480,8 @@ class PUNetClassifier(TableClassifier):
         validation_fraction: float = 0.1,
         selection: str | None = "pa",
         threshold: str = "model",
+        costs: Any = None,
+        budget: float | None = None,
         standardize: bool = True,
         positive_label: Any = None,
         max_samples: int = 50_000,
@@ -466,6 +491,7 @@ class PUNetClassifier(TableClassifier):
     ) -> None:
         self.algorithm = algorithm
         self.prior = prior
+        self.label_frequency = label_frequency
         self.setting = setting
         self.calibrated = calibrated
         self.network = network
@@ -479,6 +505,8 @@ class PUNetClassifier(TableClassifier):
         self.validation_fraction = validation_fraction
         self.selection = selection
         self.threshold = threshold
+        self.costs = costs
+        self.budget = budget
         self.standardize = standardize
         self.positive_label = positive_label
         self.max_samples = max_samples
@@ -556,7 +584,7 @@ class PUNetClassifier(TableClassifier):
     def _fit_members(self, table: PUTable) -> PUNetClassifier:
         """Train an ensemble over folds."""
         learner = NetworkLearner(self)
-        tried, self.report_ = choose_learner(table, [learner], self.selection or "pa", self._log)
+        tried, self.report_ = choose_learner(table, [learner], self._log)
         self._set_ensemble(tried, table)
         self._keep_history(learner.runs_[0])
         return self
@@ -574,8 +602,8 @@ class PUNetClassifier(TableClassifier):
         scores = PUScores(logit[p], logit[u], self.prior_, table.setting.one_sample)
         if table.propensity is not None:
             scores = scores.set_propensity(table.propensity[p], table.propensity[u])
-        self._set_threshold(scores)
-        self.probability_ = fit_slopes(scores.shift(self.shift_))
+        self.probability_ = fit_slopes(scores)
+        self._keep_held_out(logit[p], logit[u], table)
         self.threshold_ = trained.network.cut + self.shift_
         return self
 
@@ -695,22 +723,44 @@ class PUNetClassifier(TableClassifier):
 
         return on_record
 
-    def _decide_by_prior(
-        self, X: Any, y: Any, table: PUTable, priors: Sequence[float]
-    ) -> tuple[list[npt.NDArray[np.float64]], Index, Index]:
-        """Train networks with several priors as one fleet, and judge them by held-out rows."""
-        if self._count_members(table) > 1:
-            return super()._decide_by_prior(X, y, table, priors)
-        split, name = self._split_rows(table), self._choose_form(self.algorithm)
+    def sensitivity(
+        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
+    ) -> list[dict[str, float]]:
+        """Train networks with several priors as one fleet; see the base class."""
+        check_is_fitted(self)
+        if y is None:
+            raise UserError("networks are trained again: sensitivity(X, y)", "missing-data")
+        wanted = self._list_priors(priors)
+        again = type(self)(**{**self.get_params(deep=False), "prior": wanted[0]})
+        again.label_frequency = None
+        table = again._read_table(X, y)
+        if again._count_members(table) > 1:
+            return super().sensitivity(X, priors=priors)
+        again.fit(X, y)
+        split, name = again._split_rows(table), again._choose_form(self.algorithm)
         p, u = split.choose_judges()
-        decisions = []
-        for trained in self._train(table, [self._make_run(name, split, each) for each in priors]):
-            decision = trained.network.score(table.rows)
-            if self.threshold == "pa":
-                prior, one_sample = trained.network.prior, table.setting.one_sample
-                decision -= fit_threshold(PUScores(decision[p], decision[u], prior, one_sample))
-            decisions.append(decision)
-        return decisions, p, u
+        decisions, rows = [], []
+        # The table may be a part of X.
+        encoded = again._encode(again._check_input(X))
+        for trained in again._train(table, [again._make_run(name, split, each) for each in wanted]):
+            prior, one_sample = trained.network.prior, table.setting.one_sample
+            kept = trained.network.score(table.rows)
+            scores = PUScores(kept[p], kept[u], prior, one_sample)
+            chance = fit_slopes(scores)
+            held = keep_rows(
+                kept[p],
+                kept[u],
+                chance(kept[p]),
+                chance(kept[u]),
+                prior=prior,
+                rate=table.rate,
+                unlabeled=round((1 - table.rate) * table.data_rows),
+                one_sample=one_sample,
+            )
+            cut = held.find_cut(self.threshold, self.costs, self.budget)
+            decisions.append(trained.network.score(encoded) - cut)
+            rows.append((kept[p] - cut, kept[u] - cut))
+        return report_sensitivity(wanted, decisions, rows, again.held_out_)
 
 
 def _get_entry(name: str) -> Any:

@@ -18,7 +18,7 @@ from puarena import __version__
 from puarena.errors import UserError
 from puarena.utils.files import write_file
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 ABOUT = "puarena.json"  # a member of the file: the version of the format and of puarena
 
 # What a file may contain besides the classes that skops itself trusts, which are those of numpy,
@@ -41,6 +41,7 @@ TRUSTED_TYPES = [
     "puarena.estimators.calibration.SlopeCalibration",
     "puarena.estimators.classifier.BatchState",
     "puarena.estimators.classifier.PUClassifier",
+    "puarena.estimators.cuts.HeldOutRows",
     "puarena.estimators.learners.EncodedRows",
     "puarena.estimators.learners.Ensemble",
     "puarena.estimators.learners.EnsemblePart",

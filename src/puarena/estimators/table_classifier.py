@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,29 +19,33 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from puarena.datasets.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, unknown_name
-from puarena.estimators.calibration import (
-    PUScores,
-    SlopeCalibration,
-    fit_slopes,
-    fit_threshold,
-)
+from puarena.estimators.calibration import SlopeCalibration, fit_posterior
+from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
 from puarena.estimators.learners import EncodedRows, Ensemble, PUTable, TriedLearner
-from puarena.estimators.model_selection import PU_CRITERIA, compute_criterion
-from puarena.estimators.persistence import save_model
-from puarena.priors import METHODS, adjust_prior, method_named
-from puarena.priors.estimate import (
-    ALL_METHODS,
-    draw_sample,
-    estimate_from_sample,
-    warn_of_doubts,
+from puarena.estimators.model_selection import (
+    METRICS_OF_COUNTS,
+    PU_CRITERIA,
+    compute_criterion,
+    count_positives,
 )
+from puarena.estimators.persistence import save_model
+from puarena.estimators.prior_knowledge import (
+    INTERVAL,
+    QUANTILES,
+    PriorKnowledge,
+    make_quantiles,
+    read_prior,
+)
+from puarena.priors import adjust_prior
+from puarena.priors.estimate import draw_sample, estimate_from_sample, warn_of_doubts
+from puarena.priors.methods.saturation import SaturationFit, compute_quantiles
 from puarena.pu import labeling
 from puarena.pu.labels import Labels, check_weights, read_labels
 
 Floats = npt.NDArray[np.float64]
 
 CHUNK_ROWS = 50_000  # rows predicted at once
-MIN_PRIOR_DISTANCE = 0.01  # an estimated prior keeps this distance from impossible values
+MIN_PRIOR_DISTANCE = 1e-4  # an estimated prior keeps this distance from impossible values
 NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
 
 
@@ -48,14 +53,17 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers of tables; subclasses have the parameters below and ``fit``."""
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        "prior": [Interval(Real, 0, 1, closed="neither"), str],
+        "prior": [Interval(Real, 0, 1, closed="neither"), str, tuple, list, np.ndarray],
+        "label_frequency": [Interval(Real, 0, 1, closed="right"), tuple, list, np.ndarray, None],
         "setting": [
             StrOptions(
                 {name for each in labeling.list_settings() for name in (each.title, each.code)}
             )
         ],
         "selection": [StrOptions(set(PU_CRITERIA)), None],
-        "threshold": [StrOptions({"model", "pa"})],
+        "threshold": [StrOptions(set(CUTS))],
+        "costs": [tuple, list, np.ndarray, None],
+        "budget": [Interval(Real, 0, None, closed="neither"), None],
         "positive_label": "no_validation",  # type: ignore[dict-item]
         "max_samples": [Interval(Integral, 10, None, closed="left")],
         "random_state": ["random_state"],
@@ -63,10 +71,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    prior: float | str
+    prior: float | str | Sequence[float]
+    label_frequency: float | Sequence[float] | None
     setting: str
     selection: str | None
     threshold: str
+    costs: Any
+    budget: float | None
     positive_label: Any
     max_samples: int
     random_state: Any
@@ -78,6 +89,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     model_: Ensemble
     prior_: float
     prior_interval_: tuple[float, float]
+    prior_quantiles_: Floats  # in steps of one percent
+    held_out_: HeldOutRows
     probability_: SlopeCalibration
     shift_: float  # from the model's own threshold to the one in use
     threshold_: float
@@ -91,7 +104,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     # -- reading tables ----------------------------------------------------------------------------
 
     def _read_table(
-        self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None, groups: Any = None
     ) -> PUTable:
         """Check the input, estimate the prior, and encode the rows that are used."""
         X, y = self._check_input(X, y)
@@ -104,17 +117,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         check_weights(weight, labels.positive)
         if propensity is not None:
             propensity = _check_propensity(propensity, len(labels.positive))
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         rows = self._draw_rows(labels.positive, rng)
         rate, data_rows = float(labels.positive.mean()), len(labels.positive)
         used = X if len(rows) == data_rows else _safe_indexing(X, rows)
         self.encoder_ = None if sparse.issparse(X) else TableEncoder().fit(used)
-        self._set_prior(X, labels, propensity, seed)
+        known = self._set_prior(X, labels, propensity, seed)
         if len(rows) < data_rows:
             labels = read_labels(np.asarray(y)[rows], self.classes_[1])
             weight = None if weight is None else weight[rows]
             propensity = None if propensity is None else propensity[rows]
+            groups = None if groups is None else groups[rows]
         return PUTable(
             rows=self._encode(used),
             labels=labels,
@@ -125,6 +142,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             rate=rate,
             data_rows=data_rows,
             propensity=propensity,
+            groups=groups,
+            bounds=(known.low, known.high),
+            learns_prior=self._learns_prior(known),
         )
 
     def _check_input(self, X: Any, y: Any = "no_validation") -> Any:
@@ -173,47 +193,51 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     # -- the prior ---------------------------------------------------------------------------------
 
-    def _set_prior(self, X: Any, labels: Labels, propensity: Floats | None, seed: int) -> None:
+    def _set_prior(
+        self, X: Any, labels: Labels, propensity: Floats | None, seed: int
+    ) -> PriorKnowledge:
         """Set ``prior_`` and its interval: the given prior if it is possible, or an estimate."""
         setting = labeling.get_setting(self.setting)
-        rate = float(labels.positive.mean())
-        lowest = setting.lowest_prior(rate)
-        if not isinstance(self.prior, str):
-            if self.prior <= lowest:
-                raise UserError(
-                    f"prior={self.prior:g} contradicts setting='one-sample': {rate:.3g} of the "
-                    "rows are labeled positives, and the prior of the whole sample must be "
-                    "greater; give a greater prior, or setting='two-sample' if the positives were "
-                    "collected separately from the unlabeled rows",
-                    "conflict",
-                )
-            self.prior_ = float(self.prior)
-            self.prior_interval_ = (self.prior_, self.prior_)
-            return
-        method = method_named(self.prior) if self.prior else ""
-        if method not in (*METHODS, ALL_METHODS):
-            if self.prior.startswith("estimate:"):
-                raise unknown_name("method", method, [*METHODS, ALL_METHODS])
-            raise UserError(
-                f"prior={self.prior!r} is neither a number nor 'estimate' nor 'estimate:<method>'",
-                "invalid-value",
-            )
-        if propensity is not None:
-            value, interval = self._weigh_labels(labels.positive, propensity)
+        rate, negatives = float(labels.positive.mean()), float(labels.negative.mean())
+        known = read_prior(self.prior, self.label_frequency, setting, rate, negatives)
+        if known.is_exact:
+            self._keep_prior(known.low, (known.low, known.low))
+        elif self._learns_prior(known) and propensity is None:
+            # The learners that are stacked need none; their held-out scores tell it.
+            self._keep_prior(float(setting.prior_from_u(0.5, rate)), (known.low, known.high))
+        elif propensity is not None:
+            self._keep_prior(*self._weigh_labels(labels.positive, propensity), known)
         else:
             sample = draw_sample(
                 X, labels.positive, random_state=seed % 2**31, encoder=self.encoder_
             )
-            found = estimate_from_sample(sample, setting, [method])
+            sample.bounds = (known.low, known.high)
+            found = estimate_from_sample(sample, setting, [known.method])
             warn_of_doubts(found, sample)
-            value, interval = found.value, found.interval
-        # In one sample, known negatives bound the prior from above.
-        highest = 1 - float(labels.negative.mean()) if setting.one_sample else 1.0
-        lowest += (1 - lowest) * MIN_PRIOR_DISTANCE
-        highest = max(min(1 - (1 - lowest) * MIN_PRIOR_DISTANCE, highest), lowest)
-        low, high = (float(np.clip(end, lowest, highest)) for end in interval)
-        self.prior_ = float(np.clip(value, lowest, highest))
-        self.prior_interval_ = (low, high)
+            self._keep_prior(found.value, found.interval, known)
+        return known
+
+    def _learns_prior(self, known: PriorKnowledge) -> bool:
+        """Return whether the prior is estimated from the held-out scores of the model itself."""
+        return False
+
+    def _keep_prior(
+        self, value: float, interval: tuple[float, float], known: PriorKnowledge | None = None
+    ) -> None:
+        """Set the attributes of the prior; an estimate is moved to where the prior can be."""
+        if known is not None:
+            margin = (1 - known.low) * MIN_PRIOR_DISTANCE
+            lowest, highest = known.low + margin, min(known.high, 1 - margin)
+            value, *ends = np.clip([value, *interval], lowest, max(lowest, highest)).tolist()
+            interval = (ends[0], ends[1])
+        self.prior_, self.prior_interval_ = float(value), interval
+        self.prior_quantiles_ = make_quantiles(self.prior_, interval)
+
+    def _keep_distribution(self, fit: SaturationFit) -> None:
+        """Set the attributes of the prior from its distribution."""
+        self.prior_quantiles_ = compute_quantiles(fit.priors, fit.weights, QUANTILES)
+        low, high = np.interp(np.array(INTERVAL) / 100, QUANTILES, self.prior_quantiles_)
+        self.prior_, self.prior_interval_ = fit.prior, (float(low), float(high))
 
     def _weigh_labels(
         self, labeled: npt.NDArray[np.bool_], propensity: Floats
@@ -237,23 +261,56 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def _set_ensemble(self, tried: TriedLearner, table: PUTable) -> None:
         """Keep a cross-fitted ensemble; its posterior gives the probabilities."""
         self.learner_, self.model_ = tried.name, tried.ensemble
-        assert tried.ensemble.posterior is not None
-        decision = tried.ensemble.posterior(tried.score)
-        labeled = table.labels.positive
-        one_sample = table.setting.one_sample
-        scores = PUScores(decision[labeled], decision[~labeled], table.prior, one_sample)
-        self._set_threshold(scores)
-        # A shifted threshold needs other probabilities, which are above one half beyond it.
+        assert tried.posterior is not None
+        p, u = (tried.posterior(side) for side in tried.split_score(table))
         self.probability_ = SlopeCalibration()
-        if self.shift_:
-            self.probability_ = fit_slopes(scores.shift(self.shift_))
+        self._keep_held_out(p, u, table)
         self.threshold_ = self.shift_
 
-    def _set_threshold(self, scores: PUScores) -> None:
-        self.shift_ = fit_threshold(scores) if self.threshold == "pa" else 0.0
+    def _keep_held_out(self, p: Floats, u: Floats, table: PUTable) -> None:
+        """Keep decisions on rows that were not fitted to, and cut as the parameters say."""
+        self.held_out_ = keep_rows(
+            p,
+            u,
+            self.probability_(p),
+            self.probability_(u),
+            prior=self.prior_,
+            rate=table.rate,
+            unlabeled=round((1 - table.rate) * table.data_rows),
+            one_sample=table.setting.one_sample,
+        )
+        self.shift_ = self.held_out_.find_cut(self.threshold, self.costs, self.budget)
+
+    def set_threshold(
+        self, threshold: str, *, costs: Any = None, budget: float | None = None
+    ) -> Any:
+        """Cut elsewhere, without fitting again; probabilities stay the same.
+
+        Parameters
+        ----------
+        threshold : {"model", "pa", "f1", "prior", "cost", "budget"}
+            As the parameter of this name.
+        costs, budget : optional
+            As the parameters of these names; by default they stay.
+
+        Returns
+        -------
+        estimator
+            The same estimator.
+        """
+        check_is_fitted(self)
+        if threshold not in CUTS:
+            raise unknown_name("threshold", str(threshold), CUTS)
+        costs = self.costs if costs is None else costs
+        budget = self.budget if budget is None else budget
+        shift = self.held_out_.find_cut(threshold, costs, budget)
+        self.threshold, self.costs, self.budget = threshold, costs, budget
+        self.threshold_ += shift - self.shift_
+        self.shift_ = shift
+        return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds less the threshold; rows above zero are predicted positive.
+        """Return the log-odds less the cut; rows above zero are predicted positive.
 
         Parameters
         ----------
@@ -267,12 +324,16 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._check_input(X)
+        decision = self._decide(X) - self.shift_
+        # A row on the threshold is predicted positive.
+        return np.where(decision == 0, np.finfo(np.float64).tiny, decision)
+
+    def _decide(self, X: Any) -> Floats:
+        """Return the decision of every row before the cut."""
         parts = [np.zeros(0)]
         for start in range(0, X.shape[0], CHUNK_ROWS):
             parts.append(self.model_.decide(self._encode(X[start : start + CHUNK_ROWS])))
-        decision = np.concatenate(parts) - self.shift_
-        # A row on the threshold is predicted positive.
-        return np.where(decision == 0, np.finfo(np.float64).tiny, decision)
+        return np.concatenate(parts)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted class of every row, shape (n_samples,)."""
@@ -282,8 +343,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, prior: float | None = None) -> Floats:
         """Return the probabilities of both classes, shape (n_samples, 2).
 
-        They are calibrated with positive and unlabeled rows alone, and exceed one half exactly if
-        ``predict`` returns the positive class.
+        They are calibrated with positive and unlabeled rows alone, and do not depend on where
+        ``predict`` cuts. With ``threshold="model"`` they exceed one half exactly if ``predict``
+        returns the positive class.
 
         Parameters
         ----------
@@ -295,7 +357,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             it.
         """
         check_is_fitted(self)
-        positive = self.probability_(self.decision_function(X))
+        positive = self.probability_(self._decide(self._check_input(X)))
         if prior is not None:
             positive = adjust_prior(positive, self.prior_, prior)
         return np.column_stack([1 - positive, positive])
@@ -313,62 +375,87 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         return save_model(self, path)
 
     def sensitivity(
-        self, X: Any, y: Any, shifts: Sequence[float] = (-0.1, 0.1)
+        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
     ) -> list[dict[str, float]]:
-        """Return what a wrong prior would change, by fitting again with other priors.
+        """Return what the predictions would be with other priors.
+
+        A model that was fitted without a prior (``"auto"``, a classifier of scikit-learn) is
+        calibrated again, which needs no training; a network is trained again for every prior.
 
         Parameters
         ----------
-        X, y : as for ``fit``
-            The training data.
-        shifts : sequence of float, default=(-0.1, 0.1)
-            Added to ``prior_``; impossible priors are moved to the nearest possible one.
+        X : array-like or data frame of shape (n_samples, n_features)
+            The rows to predict; of networks the training data.
+        y : array-like of shape (n_samples,), optional
+            Of networks: their labels, as for ``fit``.
+        priors : sequence of float, optional
+            Default: five quantiles of the prior from one end of its interval to the other; if it is
+            known, from half of it to twice it.
 
         Returns
         -------
         list of dict
-            For shift 0 and every other: ``shift``, ``prior``, ``positive`` (share of rows predicted
-            positive), ``changed`` (share of rows predicted otherwise than with shift 0), and the
-            proxy accuracy ``pa`` with the prior of shift 0 (of networks on held-out rows).
+            For ``prior_`` and every other: ``prior``, ``positive`` (share of the rows predicted
+            positive), ``changed`` (share predicted otherwise than with ``prior_``), and of rows
+            that were not fitted to ``precision``, ``recall``, ``f1`` and proxy accuracy ``pa``, if
+            this prior is right.
         """
         check_is_fitted(self)
-        again = type(self)(**{**self.get_params(deep=False), "prior": self.prior_})
-        table = again._read_table(X, y)
-        lowest = table.setting.lowest_prior(table.rate)
-        margin = MIN_PRIOR_DISTANCE * (1 - lowest)
-        wanted = [self.prior_ + shift for shift in (0.0, *shifts)]
-        priors = [min(max(prior, lowest + margin), 1 - margin) for prior in wanted]
-        decisions, p, u = again._decide_by_prior(X, y, table, priors)
-        report = []
-        for prior, decision in zip(priors, decisions, strict=True):
-            changed = (decision >= 0) != (decisions[0] >= 0)
-            one_sample = table.setting.one_sample
-            pa = compute_criterion("pa", decision[p], decision[u], priors[0], one_sample)
-            report.append(
-                {
-                    "shift": round(prior - priors[0], 12),
-                    "prior": prior,
-                    "positive": float((decision >= 0).mean()),
-                    "changed": float(changed.mean()),
-                    "pa": pa,
-                }
+        wanted = self._list_priors(priors)
+        decision, held = self._decide(self._check_input(X)), self.held_out_
+        setting = labeling.get_setting(self.setting)
+        p, u = held.decision[held.labeled], held.decision[~held.labeled]
+        decisions, rows = [], []
+        for prior in wanted:
+            posterior = fit_posterior(p, u, prior, setting, held.rate)
+            side_p, side_u = posterior(p), posterior(u)
+            q_p, q_u = expit(side_p), expit(side_u)
+            sizes = {"rate": held.rate, "unlabeled": held.unlabeled}
+            again = keep_rows(
+                side_p, side_u, q_p, q_u, prior=prior, one_sample=held.one_sample, **sizes
             )
-        return report
+            cut = again.find_cut(self.threshold, self.costs, self.budget)
+            decisions.append(posterior(decision) - cut)
+            rows.append((side_p - cut, side_u - cut))
+        return report_sensitivity(wanted, decisions, rows, held)
 
-    def _decide_by_prior(
-        self, X: Any, y: Any, table: PUTable, priors: Sequence[float]
-    ) -> tuple[list[Floats], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return decisions of fits with several priors, and the rows of P and U to judge them."""
-        decisions = []
-        for prior in priors:
-            decisions.append(self.set_params(prior=prior).fit(X, y).decision_function(X))
-        labeled = read_labels(y, self.positive_label).positive
-        return decisions, np.flatnonzero(labeled), np.flatnonzero(~labeled)
+    def _list_priors(self, priors: Sequence[float] | None) -> list[float]:
+        """Return ``prior_`` and the priors to compare with it, each possible."""
+        lowest = labeling.get_setting(self.setting).lowest_prior(self.held_out_.rate)
+        if priors is None:
+            low, high = self.prior_interval_
+            if low < high:
+                priors = np.interp([0.025, 0.25, 0.5, 0.75, 0.975], QUANTILES, self.prior_quantiles_)
+            else:
+                priors = self.prior_ * np.array([0.5, 0.7, 1.4, 2.0])
+        margin = MIN_PRIOR_DISTANCE * (1 - lowest)
+        return [min(max(float(each), lowest + margin), 1 - margin) for each in (self.prior_, *priors)]
 
     def _log(self, text: str) -> None:
         """Print progress if ``verbose``."""
         if self.verbose:
             print(f"{type(self).__name__}: {text}", flush=True)
+
+
+def report_sensitivity(
+    priors: Sequence[float],
+    decisions: Sequence[Floats],
+    rows: Sequence[tuple[Floats, Floats]],
+    held: HeldOutRows,
+) -> list[dict[str, float]]:
+    """Return a line for every prior from decisions on all rows and on held-out ones of P and U."""
+    report = []
+    for prior, decision, (p, u) in zip(priors, decisions, rows, strict=True):
+        counts = count_positives(p, u, prior, held.one_sample, rate=held.rate)
+        line = {
+            "prior": prior,
+            "positive": float((decision >= 0).mean()),
+            "changed": float(((decision >= 0) != (decisions[0] >= 0)).mean()),
+        }
+        line |= {name: float(metric(counts)) for name, metric in METRICS_OF_COUNTS.items()}
+        line["pa"] = compute_criterion("pa", p, u, prior, held.one_sample, held.rate)
+        report.append(line)
+    return report
 
 
 def _check_propensity(propensity: Any, rows: int) -> Floats:

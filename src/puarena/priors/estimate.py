@@ -26,7 +26,7 @@ ALL_METHODS = "all"
 # What compare=True runs: the methods nearest to the truth in benchmarks/priors.py.
 COMPARED_METHODS = ("bbe", "km2", "dedpul", "pen-l1")
 
-PRIOR_MARGIN = 1e-3  # estimates are kept this far from 0 and 1
+PRIOR_MARGIN = 1e-4  # estimates are kept this far from 0 and 1
 MAX_SIDE_ROWS = 5_000  # labeled rows, and unlabeled rows, that are used at most
 SINGLE_THREAD_ROWS = 50_000
 REFITS = 2  # how often the classifiers are fitted again for an interval
@@ -93,6 +93,7 @@ def estimate_prior(
     folds: int = 5,
     warn: bool = True,
     positive_label: Any = None,
+    bounds: tuple[float, float] | None = None,
     **options: Any,
 ) -> PriorEstimate:
     """Estimate the class prior from labeled positives and unlabeled rows.
@@ -131,6 +132,9 @@ def estimate_prior(
         Whether to issue a :class:`PriorWarning` if the estimate is unreliable.
     positive_label : optional
         The value of ``y`` that marks a labeled positive; required if ``y`` is text.
+    bounds : tuple of float, optional
+        The range in which the prior is known to lie. It truncates the distribution of
+        ``saturation``; values and intervals of other methods are moved into it.
     **options
         Options of the method: ``max_samples`` and ``space`` (km2), ``centers`` and ``space``
         (pen-l1), ``max_splits`` (tice), ``confidence`` (bbe), ``max_difference`` (dedpul).
@@ -156,10 +160,36 @@ def estimate_prior(
     if n_bootstrap is not None and n_bootstrap < 0:
         raise UserError(f"n_bootstrap is {n_bootstrap}; it must be 0 or more", "invalid-value")
     sample = draw_sample(X, y, positive_label, estimator, folds, random_state)
+    if bounds is not None:
+        sample.bounds = check_bounds(bounds, kind, sample.data_rate)
     found = estimate_from_sample(sample, kind, names, n_bootstrap, options)
     if warn:
         warn_of_doubts(found, sample, disagreement)
     return found
+
+
+def check_bounds(
+    bounds: Sequence[float], setting: Setting, rate: float, name: str = "bounds"
+) -> tuple[float, float]:
+    """Return a range of priors; its ends are in order, and possible for a rate of labels."""
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{name}={bounds!r} is not a range: give two numbers, (low, high)", "invalid-value"
+        ) from None
+    if not 0 <= low <= high <= 1:
+        raise UserError(f"{name}={bounds!r} is not a range within 0 and 1", "invalid-value")
+    lowest = setting.lowest_prior(rate)
+    if high <= lowest:
+        raise UserError(
+            f"{name}={bounds!r} contradicts setting='one-sample': {rate:.3g} of the rows are "
+            "labeled positives, and the prior of the whole sample must be greater; give a greater "
+            "prior, or setting='two-sample' if the positives were collected separately from the "
+            "unlabeled rows",
+            "conflict",
+        )
+    return max(low, lowest), high
 
 
 def _list_methods(
@@ -248,6 +278,7 @@ def estimate_from_sample(
 ) -> PriorEstimate:
     """Estimate the prior by the first of ``methods``; the others' estimates are in its details."""
     first, *others = methods
+    sample.setting = setting
     names = [*METHODS, *others] if first == ALL_METHODS else methods
     refits = [] if n_bootstrap == 0 else refit_sample(sample)
     found = {}
@@ -277,12 +308,12 @@ def run_method(
     """Estimate the prior by one method; the interval includes what refits change."""
     own = {key: value for key, value in options.items() if key in method.options}
     n_p, n_u = sample.x_p.shape[0], sample.x_u.shape[0]
-    rate = n_p / (n_p + n_u) if sample.rate is None else sample.rate
+    rate = sample.data_rate
     resamples = method.bootstraps if n_bootstrap is None else n_bootstrap
     with _limit_threads(n_p + n_u):
         estimate_share = method.prepare(sample, **own)
         share = float(np.clip(estimate_share(None, None), 0.0, 1.0))
-        value = float(_share_to_prior(share, rate, setting))
+        value = float(np.clip(_share_to_prior(share, rate, setting), *sample.bounds))
         if n_bootstrap == 0:
             low = high = value
         elif method.interval is not None:
@@ -301,6 +332,7 @@ def run_method(
             variance = sum(each.var(ddof=1) for each in priors if len(each) > 1)
             low, high = value + np.array([-1.96, 1.96]) * np.sqrt(variance)
     low, high = np.clip([low, high], setting.lowest_prior(rate), 1.0)
+    low, high = np.clip([low, high], *sample.bounds)
     details = {
         "unlabeled_prior": share,
         "rate": rate,

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena.errors import UserError
+from puarena.priors.stacking import fit_stack
 from puarena.pu import labeling
+from puarena.pu.labeling import Setting
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Index: TypeAlias = npt.NDArray[np.int64]
@@ -50,6 +52,7 @@ class Sample:
     ``tree_p`` and ``tree_u`` are the same rows for trees, with missing values left in and
     categories as numbers. ``estimator`` separates P from U; None: a linear and a boosted model.
     ``rate`` is the share of labeled rows in the data, if the sample is only a part of them.
+    ``bounds`` is the range in which the class prior is known to lie.
     """
 
     x_p: Floats
@@ -61,6 +64,14 @@ class Sample:
     tree_p: Floats | None = None
     tree_u: Floats | None = None
     rate: float | None = None
+    setting: Setting = field(default_factory=lambda: labeling.get_setting(labeling.DEFAULT_SETTING))
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def data_rate(self) -> float:
+        """The share of labeled rows in the data."""
+        n_p, n_u = self.x_p.shape[0], self.x_u.shape[0]
+        return n_p / (n_p + n_u) if self.rate is None else self.rate
 
     @property
     def rng(self) -> np.random.Generator:
@@ -95,12 +106,14 @@ class Sample:
 
     @cached_property
     def ranking(self) -> tuple[Floats, Floats]:
-        """The mean over the models of their standardized log-odds."""
+        """The standardized log-odds of the models, weighted by what each tells of the labels."""
         n_p = self.x_p.shape[0]
-        total = np.zeros(n_p + self.x_u.shape[0])
+        columns = []
         for scores in self.model_scores:
             z = compute_log_odds(np.concatenate(scores))
-            total += (z - z.mean()) / (z.std() or 1.0)
+            columns.append((z - z.mean()) / (z.std() or 1.0))
+        values = np.column_stack(columns)
+        total = values @ fit_stack(values, np.arange(len(values)) < n_p)
         return total[:n_p], total[n_p:]
 
     @cached_property
@@ -170,11 +183,14 @@ def make_boosted(random_state: int = 0) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        max_iter=60,
+        learning_rate=0.06,
+        max_iter=80,
         max_bins=64,
-        max_leaf_nodes=15,
-        min_samples_leaf=10,
-        l2_regularization=1.0,
+        max_leaf_nodes=8,
+        min_samples_leaf=5,
+        l2_regularization=3.0,
+        max_features=0.5,
+        early_stopping=False,
         random_state=random_state,
     )
 

@@ -10,9 +10,11 @@ Jaskie, Elkan, Spanias: A modified logistic regression for positive and unlabele
 Asilomar 2019,
 
 and slope and share are averaged over their posterior distribution, under weak prior distributions:
-real tables have few positives more often than many. The interval is that of this distribution.
-Every row counts only ``TEMPER`` times, since a logistic curve is only approximately right. These
-numbers were chosen on some real tables and tried on others (docs/practice.md).
+real tables have few positives more often than many, and in one sample neither hardly any nor nearly
+all positives are labeled. A range in which the prior is known to lie truncates the distribution;
+the interval is that of the distribution. Every row counts only ``TEMPER`` times, since a logistic
+curve is only approximately right. These numbers were chosen on some real tables and tried on others
+(docs/practice.md).
 """
 
 from __future__ import annotations
@@ -24,21 +26,28 @@ from scipy.special import expit, logit
 from scipy.stats import norm, rankdata
 
 from puarena.priors.sample import Floats, Index, PriorMethod, Sample, Share, take_rows
+from puarena.pu.labeling import Setting
 
 TEMPER = 0.3
-SHARE_CENTER, SHARE_SPREAD = -1.3, 1.1  # of the log-odds of the share of positives in U
+SHARE_CENTER, SHARE_SPREAD = -1.6, 1.6  # of the log-odds of the share of positives in U
+FREQUENCY_CENTER, FREQUENCY_SPREAD = -1.2, 1.3  # of the log-odds of the label frequency
 SLOPE_CENTER, SLOPE_SPREAD = 0.9, 1.0  # of the logarithm of the slope
 
-SHARES = expit(np.linspace(logit(0.004), logit(0.985), 64))
-LOG_SLOPES = np.linspace(-0.7, 2.3, 16)
+LOWEST_SHARE, HIGHEST_SHARE, SHARES = 1e-4, 0.985, 80
+LOG_SLOPES = np.linspace(-1.0, 3.4, 20)
 
-MAX_BINS = 120
-BISECTION_STEPS = 26
+MAX_BINS = 100
+MAX_INTERCEPT = 400.0  # more than the steepest slope times the largest normal score
+BISECTION_STEPS = 32
 
 
 @dataclass(frozen=True)
 class ScoreBins:
-    """Counts of P and U in bins of equal size along the normal score of the pooled rows."""
+    """Counts of P and U in bins of equal width along the normal score of the pooled rows.
+
+    Bins of equal width are as fine among the highest scores, where few rows are, as in the middle:
+    rare positives are not merged with the rows below them.
+    """
 
     x: Floats  # the mean normal score of a bin
     p: Floats  # rows of P in it
@@ -48,17 +57,17 @@ class ScoreBins:
     def from_scores(cls, p: Floats, u: Floats) -> ScoreBins:
         """Count the scores of P and U."""
         x = compute_normal_scores(np.concatenate([p, u]))
-        n, bins = len(x), min(len(x), MAX_BINS)
-        rank = np.argsort(np.argsort(x, kind="stable"), kind="stable")
-        place = (rank * bins) // n
-        size = np.bincount(place, minlength=bins)
-        in_p = np.bincount(place[: len(p)], minlength=bins).astype(float)
-        return cls(np.bincount(place, x, minlength=bins) / size, in_p, size - in_p)
+        width = (x.max() - x.min()) / MAX_BINS or 1.0
+        place = np.minimum(np.floor((x - x.min()) / width), MAX_BINS - 1).astype(np.int64)
+        place = np.unique(place, return_inverse=True)[1]
+        size = np.bincount(place).astype(float)
+        in_p = np.bincount(place[: len(p)], minlength=len(size)).astype(float)
+        return cls(np.bincount(place, x) / size, in_p, size - in_p)
 
     def find_intercepts(self, slope: Floats, share: Floats) -> Floats:
         """Return the intercepts at which the mean posterior over U is the share, by bisection."""
         weight = self.u / self.u.sum()
-        low = np.full(np.broadcast(slope, share).shape, -40.0)
+        low = np.full(np.broadcast(slope, share).shape, -MAX_INTERCEPT)
         high = -low
         for _ in range(BISECTION_STEPS):
             middle = (low + high) / 2
@@ -79,6 +88,69 @@ class ScoreBins:
         )
 
 
+@dataclass(frozen=True)
+class SaturationFit:
+    """The posterior distribution over slopes (rows) and shares of positives in U (columns)."""
+
+    slopes: Floats  # [slopes]
+    shares: Floats  # [shares]
+    intercepts: Floats  # [slopes, shares]
+    likelihood: Floats  # [slopes, shares]
+    weights: Floats  # of the shares
+    priors: Floats  # the class priors of the shares, as the setting defines them
+
+    @property
+    def share(self) -> float:
+        """The mean share of positives in U."""
+        return float(self.weights @ self.shares)
+
+    @property
+    def prior(self) -> float:
+        """The mean prior."""
+        return float(self.weights @ self.priors)
+
+    def compute_joint(self) -> Floats:
+        """Return the weights of slopes and shares together; given the share, rows count fully."""
+        evidence = self.likelihood + compute_slope_prior()[:, None]
+        given_share = np.exp(evidence - evidence.max(0))
+        return np.asarray(given_share / given_share.sum(0) * self.weights)
+
+
+def fit_saturation(
+    p: Floats,
+    u: Floats,
+    setting: Setting,
+    rate: float | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> SaturationFit:
+    """Fit slopes and shares to scores of P and U.
+
+    ``rate`` is the share of labeled rows in the data, if the scores are only of a part of them;
+    ``bounds`` is the range in which the class prior lies; its ends may be equal.
+    """
+    rate = len(p) / (len(p) + len(u)) if rate is None else rate
+    ends = []
+    for end in bounds:
+        share = 0.0
+        if end > setting.lowest_prior(rate):
+            share = float(setting.prior_in_u(end, rate))
+        ends.append(min(max(share, LOWEST_SHARE), HIGHEST_SHARE))
+    low, high = ends
+    count = 1 if low == high else SHARES
+    shares = expit(np.linspace(logit(low), logit(high), count))
+    bins, slopes = ScoreBins.from_scores(p, u), np.exp(LOG_SLOPES)
+    intercepts = bins.find_intercepts(slopes[:, None], shares[None])
+    likelihood = bins.compute_likelihood(slopes[:, None], intercepts, shares[None])
+    priors = np.asarray(setting.prior_from_u(shares, rate), float)
+    evidence = TEMPER * likelihood + compute_slope_prior()[:, None]
+    evidence -= 0.5 * ((logit(shares) - SHARE_CENTER) / SHARE_SPREAD) ** 2
+    if setting.one_sample:
+        frequency = np.clip(rate / priors, 1e-9, 1 - 1e-9)
+        evidence -= 0.5 * ((logit(frequency) - FREQUENCY_CENTER) / FREQUENCY_SPREAD) ** 2
+    weights = np.exp(evidence - evidence.max()).sum(0)
+    return SaturationFit(slopes, shares, intercepts, likelihood, weights / weights.sum(), priors)
+
+
 def compute_normal_scores(values: Floats) -> Floats:
     """Return the normal quantiles of the ranks; equal values share one."""
     return np.asarray(norm.ppf((rankdata(values) - 0.5) / len(values)))
@@ -89,16 +161,13 @@ def compute_slope_prior() -> Floats:
     return -0.5 * ((LOG_SLOPES - SLOPE_CENTER) / SLOPE_SPREAD) ** 2
 
 
-def compute_distribution(p: Floats, u: Floats) -> Floats:
-    """Return the posterior distribution over ``SHARES``, from scores of P and U."""
-    slopes = np.exp(LOG_SLOPES)[:, None]
-    bins = ScoreBins.from_scores(p, u)
-    intercepts = bins.find_intercepts(slopes, SHARES[None])
-    evidence = TEMPER * bins.compute_likelihood(slopes, intercepts, SHARES[None])
-    evidence += compute_slope_prior()[:, None]
-    evidence -= 0.5 * ((logit(SHARES) - SHARE_CENTER) / SHARE_SPREAD) ** 2
-    weight = np.exp(evidence - evidence.max()).sum(0)
-    return np.asarray(weight / weight.sum())
+def compute_quantiles(values: Floats, weights: Floats, levels: Floats) -> Floats:
+    """Return quantiles of a distribution on increasing values, interpolated between them."""
+    if len(values) == 1:
+        return np.full(len(levels), float(values[0]))
+    # Half of a value's weight is below it.
+    below = np.cumsum(weights) - weights / 2
+    return np.interp(levels, below, values)
 
 
 def prepare(sample: Sample) -> Share:
@@ -106,15 +175,20 @@ def prepare(sample: Sample) -> Share:
     all_p, all_u = sample.ranking
 
     def estimate_share(i_p: Index | None, i_u: Index | None) -> float:
-        return float(compute_distribution(take_rows(all_p, i_p), take_rows(all_u, i_u)) @ SHARES)
+        p, u = take_rows(all_p, i_p), take_rows(all_u, i_u)
+        return fit_saturation(p, u, sample.setting, sample.data_rate, sample.bounds).share
 
     return estimate_share
 
 
 def compute_interval(samples: list[Sample], level: float = 0.95) -> tuple[float, float]:
     """Return quantiles of the mean distribution over the sample and its refitted parts."""
-    mixed = np.mean([compute_distribution(*sample.ranking) for sample in samples], axis=0)
-    low, high = np.interp([(1 - level) / 2, (1 + level) / 2], np.cumsum(mixed), SHARES)
+    fits = []
+    for each in samples:
+        fits.append(fit_saturation(*each.ranking, each.setting, each.data_rate, each.bounds))
+    weights = np.mean([fit.weights for fit in fits], axis=0)
+    levels = np.array([(1 - level) / 2, (1 + level) / 2])
+    low, high = compute_quantiles(fits[0].shares, weights, levels)
     return float(low), float(high)
 
 
