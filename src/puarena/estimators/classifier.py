@@ -123,10 +123,10 @@ class PUClassifier(TableClassifier):
         The criterion by which the checkpoint of a network is chosen, and that ``best_score_`` is:
         one in ``puarena list criteria`` that needs no true label. None: the last checkpoint.
     threshold : {"model", "pa", "f1", "prior", "cost", "budget"}, default="model"
-        Where ``predict`` cuts: at probability one half (of a named algorithm, at its own threshold),
-        where proxy accuracy or the expected F1 is best, so that as many rows are positive as the
-        prior says, where expected costs are equal, or so that as many unlabeled rows are positive
-        as can be checked. ``set_threshold`` changes it after fitting.
+        Where ``predict`` cuts: at probability one half (of a named algorithm, at its own
+        threshold), where proxy accuracy or the expected F1 is best, so that as many rows are
+        positive as the prior says, where expected costs are equal, or so that as many unlabeled
+        rows are positive as can be checked. ``set_threshold`` changes it after fitting.
     costs : (float, float) or 2 x 2 matrix, optional
         For ``"cost"``: of a false positive and a false negative, or a matrix with true classes as
         rows, negative first.
@@ -291,8 +291,10 @@ class PUClassifier(TableClassifier):
         return self
 
     def _learns_prior(self, known: PriorKnowledge) -> bool:
-        return isinstance(self.algorithm, str) and self.algorithm == AUTO and (
-            known.method == DEFAULT and not known.is_exact
+        return (
+            isinstance(self.algorithm, str)
+            and self.algorithm == AUTO
+            and (known.method == DEFAULT and not known.is_exact)
         )
 
     def _learn_prior(self, used: TriedLearner, table: PUTable) -> PUTable:

@@ -88,7 +88,9 @@ class HeldOutRows:
         above = np.append(0.0, np.cumsum(weight[order]) / weight.sum())
         can_cut = np.concatenate([[True], value[1:] < value[:-1], [True]])
         best = int(np.argmin(np.where(can_cut, np.abs(above - share), np.inf)))
-        return float(np.nextafter(value[0], np.inf)) if best == 0 else _place_between(value, best - 1)
+        return (
+            float(np.nextafter(value[0], np.inf)) if best == 0 else _place_between(value, best - 1)
+        )
 
     def _cut_probability(self, level: float) -> float:
         """Return the decision at which the probability reaches a level."""
@@ -151,7 +153,9 @@ def read_costs(costs: Any) -> float:
     if matrix.shape == (2,):
         matrix = np.array([[0.0, matrix[0]], [matrix[1], 0.0]])
     if matrix.shape != (2, 2) or not np.isfinite(matrix).all():
-        raise UserError(f"costs={costs!r} is neither two numbers nor a 2 x 2 matrix", "invalid-value")
+        raise UserError(
+            f"costs={costs!r} is neither two numbers nor a 2 x 2 matrix", "invalid-value"
+        )
     wrong_positive, wrong_negative = matrix[0, 1] - matrix[0, 0], matrix[1, 0] - matrix[1, 1]
     if not (wrong_positive > 0 and wrong_negative > 0):
         raise UserError(

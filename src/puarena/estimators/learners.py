@@ -26,6 +26,7 @@ from puarena.classics.wrapper import PUWrapper, fit_weighted, predict_positive
 from puarena.errors import UserError
 from puarena.estimators.calibration import PosteriorCalibration, fit_posterior
 from puarena.estimators.model_selection import PU_CRITERIA, PUStratifiedKFold, compute_criterion
+from puarena.priors.estimate import limit_threads
 from puarena.priors.sample import FEW_LABELS, compute_log_odds, make_boosted
 from puarena.priors.stacking import fit_stack
 from puarena.pu.labeling import Setting
@@ -414,7 +415,8 @@ def fit_learners(
         if learner.name in refused:
             continue
         began = time.perf_counter()
-        score, models = learner.cross_fit(table, fold)
+        with limit_threads(len(fold)):
+            score, models = learner.cross_fit(table, fold)
         tried.append(standardize_scores(learner.name, models, score, began))
         log(f"{learner.name}: {tried[-1].seconds:.1f} s")
     if len(tried) > 1:
@@ -451,9 +453,7 @@ def report_learners(
     return lines + [{"learner": n, "chosen": False, "why": why} for n, why in refused.items()]
 
 
-def standardize_scores(
-    name: str, models: list[Any], score: Floats, began: float
-) -> TriedLearner:
+def standardize_scores(name: str, models: list[Any], score: Floats, began: float) -> TriedLearner:
     """Return a learner whose held-out scores have mean 0 and deviation 1.
 
     ``began`` is when fitting began, by ``time.perf_counter``.

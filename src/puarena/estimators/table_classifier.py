@@ -425,11 +425,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         if priors is None:
             low, high = self.prior_interval_
             if low < high:
-                priors = np.interp([0.025, 0.25, 0.5, 0.75, 0.975], QUANTILES, self.prior_quantiles_)
+                priors = np.interp(
+                    [0.025, 0.25, 0.5, 0.75, 0.975], QUANTILES, self.prior_quantiles_
+                )
             else:
                 priors = self.prior_ * np.array([0.5, 0.7, 1.4, 2.0])
         margin = MIN_PRIOR_DISTANCE * (1 - lowest)
-        return [min(max(float(each), lowest + margin), 1 - margin) for each in (self.prior_, *priors)]
+        return [
+            min(max(float(each), lowest + margin), 1 - margin) for each in (self.prior_, *priors)
+        ]
 
     def _log(self, text: str) -> None:
         """Print progress if ``verbose``."""

@@ -310,7 +310,7 @@ def run_method(
     n_p, n_u = sample.x_p.shape[0], sample.x_u.shape[0]
     rate = sample.data_rate
     resamples = method.bootstraps if n_bootstrap is None else n_bootstrap
-    with _limit_threads(n_p + n_u):
+    with limit_threads(n_p + n_u):
         estimate_share = method.prepare(sample, **own)
         share = float(np.clip(estimate_share(None, None), 0.0, 1.0))
         value = float(np.clip(_share_to_prior(share, rate, setting), *sample.bounds))
@@ -346,7 +346,7 @@ def run_method(
     return PriorEstimate(value, interval, method.name, details)
 
 
-def _limit_threads(rows: int) -> AbstractContextManager[Any]:
+def limit_threads(rows: int) -> AbstractContextManager[Any]:
     """Limit small samples to one thread; more threads wait for each other on busy cores."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
