@@ -53,15 +53,15 @@ def test_the_portfolio_reports_what_it_tried_and_why(capsys):
     clf = PUClassifier(prior=0.4, random_state=0, verbose=1).fit(X, y)
     assert clf.score(X, truth) > 0.85
     names = [line["learner"] for line in clf.report_]
-    assert names == ["linear", "trees", "network", "all together"]
+    assert names == ["linear", "trees", "boosted", "network", "all together"]
     (chosen,) = [line for line in clf.report_ if line["chosen"]]
     assert chosen["learner"] == clf.learner_
-    assert "standard error" in chosen["why"]
+    assert sum(part.weight for part in clf.model_.parts) == pytest.approx(1.0)
     assert clf.best_score_ == chosen["pa"]
     text = describe_report(clf.report_)
     assert text.count("*") == 1
-    assert len(text.splitlines()) == 4
-    assert "PUClassifier: linear: PA " in capsys.readouterr().out
+    assert len(text.splitlines()) == 5
+    assert "PUClassifier: linear: " in capsys.readouterr().out
     again = PUClassifier(prior=0.4, random_state=0).fit(X, y)
     np.testing.assert_array_equal(clf.predict(X), again.predict(X))
 

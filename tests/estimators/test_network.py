@@ -231,12 +231,19 @@ def test_few_labels_are_an_ensemble():
 @pytest.mark.parametrize("clf", [quick(steps=100), PUClassifier("biased-lr", prior=0.5)])
 def test_sensitivity_to_the_prior(clf):
     report = clf.set_params(random_state=0).fit(X, y).sensitivity(X, y)
-    assert [row["shift"] for row in report] == pytest.approx([0, -0.1, 0.1])
+    assert report[0]["prior"] == 0.5
     assert report[0]["changed"] == 0
-    assert report[1]["positive"] <= report[2]["positive"]
+    assert report[2]["positive"] <= report[3]["positive"]
     assert all(np.isfinite(list(row.values())).all() for row in report)
     # An impossible prior is moved to the nearest possible one.
-    assert clf.sensitivity(X, y, shifts=(-0.45,))[1]["prior"] > y.mean()
+    assert clf.sensitivity(X, y, priors=(0.05,))[1]["prior"] > y.mean()
+
+
+def test_sensitivity_of_a_part_of_the_rows_is_that_of_all():
+    clf = quick(steps=100, max_samples=60).fit(X, y)
+    whole = quick(steps=100).fit(X, y)
+    for report in (clf.sensitivity(X, y), whole.sensitivity(X, y)):
+        assert report[0]["pa"] > 1.1  # 1.5 at best; .5 + chance if rows are confused
 
 
 def test_progress_is_printed(capsys):

@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 
 from pu_tables import quick, table
 from puarena import PUClassifier, PUSearch, UserError, catalog, load_model, save_model
-from puarena.estimators.persistence import ABOUT
+from puarena.estimators.persistence import ABOUT, FORMAT_VERSION
 
 X, y, truth = table(200)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(X[:, 0] > 0, "A", "B"))
@@ -130,7 +130,7 @@ def test_foreign_classes_are_neither_saved_nor_loaded(tmp_path):
     assert "Foreign" in str(error.value)
 
 
-def write_model(file, content, version=4):
+def write_model(file, content, version=FORMAT_VERSION):
     """Write a file as ``save_model`` does, of anything."""
     skops.io.dump(content, file)
     with zipfile.ZipFile(file, "a") as archive:

@@ -58,7 +58,7 @@ def test_known_priors(method, setting, prior):
 def test_one_sample_means_the_prior_of_the_whole():
     x, y = mixture("os", 0.5)
     whole, inside = (
-        estimate_prior(x, y, name, estimator=MODEL) for name in ("one-sample", "two-sample")
+        estimate_prior(x, y, name, "bbe", estimator=MODEL) for name in ("one-sample", "two-sample")
     )
     rate = y.mean()
     assert inside.value == pytest.approx(whole.details["unlabeled_prior"])

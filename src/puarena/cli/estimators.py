@@ -25,11 +25,39 @@ app.add_typer(priors_app, name="priors")
 Algorithm = Annotated[
     str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
 ]
-Prior = Annotated[str, typer.Option(metavar="P|estimate[:METHOD]", help="share of positives")]
+Prior = Annotated[
+    str,
+    typer.Option(metavar="P|LOW,HIGH|estimate[:METHOD]", help="share of positives, or its range"),
+]
+LabelFrequency = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="C|LOW,HIGH",
+        parser=opt.parse_numbers,
+        help="share of the positives that are labeled, or its range",
+    ),
+]
 Selection = Annotated[
     str, typer.Option(metavar="NAME", help="criterion that chooses: see 'list criteria'")
 ]
-Threshold = Annotated[Literal["model", "pa"], typer.Option(help="how the threshold is chosen")]
+Threshold = Annotated[
+    Literal["model", "pa", "f1", "prior", "cost", "budget"],
+    typer.Option(help="how the threshold is chosen"),
+]
+Costs = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="FP,FN",
+        parser=opt.parse_numbers,
+        help="for --threshold cost: costs of a false positive and a false negative",
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", help="for --threshold budget: unlabeled rows that can be checked, or a share"
+    ),
+]
 Search = Annotated[
     int,
     typer.Option(
@@ -56,6 +84,7 @@ def fit(
     out: ModelFile,
     algorithm: Algorithm = "auto",
     prior: Prior = "estimate",
+    label_frequency: LabelFrequency = None,
     setting: tables.SettingName = "one-sample",
     positive: tables.Positive = None,
     negative: tables.Negative = None,
@@ -63,6 +92,8 @@ def fit(
     drop: tables.Drop = None,
     selection: Selection = "pa",
     threshold: Threshold = "model",
+    costs: Costs = None,
+    budget: Budget = None,
     search: Search = 1,
     steps: Steps = 2000,
     seed: Seed = 0,
@@ -90,9 +121,12 @@ def fit(
                 marks,
                 algorithm=algorithm,
                 prior=_read_prior(prior),
+                label_frequency=_read_range(label_frequency),
                 setting=setting,
                 selection=selection,
                 threshold=threshold,
+                costs=costs,
+                budget=budget,
                 steps=steps,
                 search=search,
                 random_state=seed,
@@ -212,11 +246,20 @@ def estimate(
     emit(ctx, answer, "\n".join(lines))
 
 
-def _read_prior(text: str) -> float | str:
+def _read_prior(text: str) -> float | str | tuple[float, ...]:
+    """Return a number, a range, or the name of a method."""
     try:
-        return float(text)
+        ends = [float(part) for part in text.split(",")]
     except ValueError:
         return text
+    return ends[0] if len(ends) == 1 else tuple(ends)
+
+
+def _read_range(ends: list[float] | None) -> float | tuple[float, ...] | None:
+    """Return one number, or a range; None if nothing is given."""
+    if ends is None:
+        return None
+    return ends[0] if len(ends) == 1 else tuple(ends)
 
 
 def _make_user_error(error: ValueError) -> UserError:

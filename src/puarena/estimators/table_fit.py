@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from puarena.estimators.classifier import AUTO, PUClassifier
 from puarena.estimators.learners import describe_report
 from puarena.estimators.model_selection import get_pu_criterion
 from puarena.estimators.network import PUNetClassifier
+from puarena.estimators.prior_knowledge import describe_interval
 from puarena.estimators.scar import describe_bias
 from puarena.estimators.search import PUSearch
 from puarena.pu import labeling
@@ -61,10 +63,7 @@ class TableFit:
 
     def _describe_model(self) -> str:
         model = self.model
-        low, high = model.prior_interval_
-        prior = f"prior {model.prior_:.3f}"
-        if high > low:
-            prior = f"estimated prior {model.prior_:.3f} ({low:.3f} to {high:.3f})"
+        prior = f"prior {describe_interval(model.prior_interval_, model.prior_)}"
         score = f"{get_pu_criterion(self.selection).title} {model.best_score_:.4f}"
         if hasattr(model, "best_step_") and len(model.model_.parts[0].models) == 1:
             score = f"step {model.best_step_:,} kept with {score}"
@@ -75,13 +74,13 @@ class TableFit:
 
     def _describe_prior(self) -> str:
         model = self.model
-        low, high = model.prior_interval_
+        low, high = (100 * end for end in model.prior_interval_)
         one_sample = labeling.get_setting(model.setting).one_sample
         rows = "all rows" if one_sample else "the unlabeled rows"
-        interval = f" (between {100 * low:.0f}% and {100 * high:.0f}%)" if high > low else ""
+        share = f"{low:.3g}%" if low == high else f"between {low:.2g}% and {high:.2g}%"
         return (
-            f"about {100 * model.prior_:.0f}%{interval} of {rows} are positive; "
-            f"{100 * self.unlabeled_positive:.1f}% of the unlabeled rows look positive"
+            f"{share} of {rows} are positive; "
+            f"{100 * self.unlabeled_positive:.1f}% of the unlabeled rows are predicted positive"
         )
 
 
@@ -90,10 +89,13 @@ def fit_table(
     y: npt.NDArray[np.int64],
     *,
     algorithm: str = "auto",
-    prior: float | str = "estimate",
+    prior: float | str | Sequence[float] = "estimate",
+    label_frequency: float | Sequence[float] | None = None,
     setting: str = "one-sample",
     selection: str = "pa",
     threshold: str = "model",
+    costs: Any = None,
+    budget: float | None = None,
     steps: int = 2000,
     search: int = 1,
     random_state: int = 0,
@@ -110,7 +112,9 @@ def fit_table(
         1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
     algorithm : str, default="auto"
         ``"auto"`` or a name in ``puarena list algorithms``.
-    prior, setting, selection, threshold, random_state, device : optional
+    prior, label_frequency, setting, selection, threshold, costs, budget : optional
+        As in :class:`PUClassifier`.
+    random_state, device : optional
         As in :class:`PUClassifier`.
     steps : int, default=2000
         Training steps of a named algorithm, and of the configurations of a search.
@@ -133,9 +137,12 @@ def fit_table(
         steps,
         search,
         prior=prior,
+        label_frequency=label_frequency,
         setting=setting,
         selection=selection,
         threshold=threshold,
+        costs=costs,
+        budget=budget,
         random_state=random_state,
         device=device,
         verbose=int(verbose),
