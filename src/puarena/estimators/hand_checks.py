@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX_STRATA = 8
 ROWS_PER_STRATUM = 4  # checks, on average, that a stratum should have
-# The model may be wrong: its probability is taken to be no nearer to 0 and 1 when rows are allocated.
+# Rows are allocated as if no probability were nearer to 0 and 1: the model may be wrong.
 MARGIN = 0.2
 SHIFTS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of all strata
 SLOPES = np.geomspace(0.25, 4.0, 15)
