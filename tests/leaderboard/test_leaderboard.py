@@ -12,99 +12,19 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from typer.testing import CliRunner
 
 import puarena
-from puarena.cli import app
 from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.machine import describe_command
-from puarena.experiments.spec import ProblemSpec, Spec
+from puarena.experiments.spec import Spec
 from puarena.leaderboard.publish import compute_checksum, describe_departures, find_suite
 from puarena.leaderboard.submit import check_results, check_submission
 from puarena.report.compare import read_published
 from puarena.report.export import export
 from puarena.results import Folder, open_results, published
 from puarena.utils.identity import digest
-
-TINY = Spec(
-    name="tiny",
-    problems=[ProblemSpec(dataset="digits")],
-    algorithms=("nnpu", "vpu"),
-    splits=2,
-    configs=1,
-    steps=20,
-    record_every=10,
-)
-PLUGIN = '''
-from puarena.algorithms import Algorithm
-from puarena.algorithms import logistic
-
-
-class Mine(Algorithm):
-    """The labeled against the unlabeled, the latter with half the weight."""
-
-    name, title, paper = "mine", "Mine", "none"
-    needs_prior = False
-
-    def objective(self, f_p, f_u):
-        return logistic(f_p, +1).mean(-1) + 0.5 * logistic(f_u, -1).mean(-1)
-'''
-
-
-def call(*args: object):
-    return CliRunner().invoke(app, [str(arg) for arg in args])
-
-
-def fails(*args: object) -> str:
-    """Run a command that must end in one sentence and exit code 2."""
-    result = call(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tiny():
-    """A suite of two methods that takes a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suites, "SUITES", [*suites.SUITES, TINY])
-        yield
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Results of the tiny suite."""
-    out = tmp_path_factory.mktemp("made") / "results"
-    assert not puarena.run("tiny", out, device="cpu", workers=1).failures
-    return out
-
-
-@pytest.fixture
-def shelf(made, tmp_path, monkeypatch):
-    """A folder of published results in place of the package's, with the tiny suite in it."""
-    monkeypatch.setattr(published, "folder", lambda: tmp_path / "shelf")
-    done = call(
-        "publish",
-        made,
-        "--out",
-        tmp_path / "shelf",
-        "--commit",
-        "abc",
-        "--machine",
-        "a desk",
-        "--wall",
-        "2",
-    )
-    assert done.exit_code == 0, done.output
-    return tmp_path / "shelf"
-
-
-@pytest.fixture
-def copy(made, tmp_path):
-    """Results that a test may spoil."""
-    return Path(shutil.copytree(made, tmp_path / "copy"))
+from tiny_suite import PLUGIN, TINY, WHO, call, fails
 
 
 def rewrite(folder: Path, change: str) -> None:
@@ -308,16 +228,6 @@ def test_incomplete_results_are_published_only_if_told(copy, tmp_path):
 # -- one's own rows among published ones ---------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def mine(tmp_path_factory):
-    """A method of one's own in the tiny suite."""
-    folder = tmp_path_factory.mktemp("mine")
-    (folder / "mine.py").write_text(PLUGIN)
-    spec = TINY.override(algorithms=["mine", "vpu"], plugins=[str(folder / "mine.py")])
-    assert not puarena.run(spec, folder / "results", device="cpu", workers=1).failures
-    return folder / "results"
-
-
 def test_own_rows_among_published_ones(shelf, mine, tmp_path):
     page = tmp_path / "page.html"
     done = call(
@@ -352,8 +262,6 @@ def test_another_protocol_is_named_first(shelf, tmp_path):
 
 
 # -- submissions ---------------------------------------------------------------------
-
-WHO = ("--name", "My method", "--code", "https://example.org/mine")
 
 
 def test_submit_and_site(shelf, mine, tmp_path):

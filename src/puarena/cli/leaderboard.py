@@ -47,12 +47,15 @@ def publish(
     replace: Annotated[
         bool, typer.Option("--replace", help="change numbers that are already published")
     ] = False,
+    question: Annotated[
+        str, typer.Option(metavar="TEXT", help="what the results answer, for the front page")
+    ] = "",
 ) -> None:
     """Write a summary, a CSV with the paper's columns and a card, to be published."""
     from puarena.leaderboard.publish import MAX_PUBLISHED_BYTES
     from puarena.leaderboard.publish import publish as write
 
-    done = write(folder, out, name, commit, machine, wall, partial, replace)
+    done = write(folder, out, name, commit, machine, wall, partial, replace, question)
     lines = [f"wrote {file} ({file.stat().st_size / 1e3:,.0f} kB)" for file in done.files]
     lines.append(done.status.line)
     if done.departs:
@@ -73,6 +76,7 @@ def submit(
     ],
     name: Annotated[str, typer.Option(metavar="TEXT", help="what to call it")],
     code: Annotated[str, typer.Option(metavar="URL", help="where the method's code can be read")],
+    author: Annotated[str, typer.Option(metavar="TEXT", help="who made it")] = "",
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", parser=opt.parse_folder, help="the folder to write"),
@@ -81,7 +85,7 @@ def submit(
     """Check results and pack them for a pull request to results/community; nothing is sent."""
     from puarena.leaderboard.submit import submit as pack
 
-    packed = pack(folder, name, code, out, say=lambda text: log.info(f"ok: {text}"))
+    packed = pack(folder, name, code, out, lambda text: log.info(f"ok: {text}"), author)
     emit(ctx, packed, packed.instructions)
 
 

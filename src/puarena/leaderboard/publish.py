@@ -22,7 +22,7 @@ from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Results, ask, open_results
 from puarena.results.folder import have_same_numbers
-from puarena.results.published import read_card
+from puarena.results.published import COMMUNITY, read_card
 from puarena.results.records import Card
 from puarena.utils.files import cannot_read, cannot_write, write_file
 
@@ -61,9 +61,11 @@ def publish(
     wall_seconds: float | None = None,
     partial: bool = False,
     replace: bool = False,
+    question: str = "",
 ) -> Publication:
     """Write ``NAME.parquet``, ``NAME.csv`` and ``NAME.json`` into a folder.
 
+    ``question``: what the results answer, for the front page of the leaderboards.
     ``partial`` accepts incomplete results; the card lists what is missing. Published numbers are
     not changed under the same version of puarena unless ``replace`` is set; those of an older
     version move to a folder named after it.
@@ -94,6 +96,7 @@ def publish(
         runs=where.counts,
         missing=_list_missing(where),
         departs=tuple(departs),
+        question=question,
     )
     folder = Path(out)
     summary, numbers, card_file = (folder / f"{name}.{end}" for end in ("parquet", "csv", "json"))
@@ -211,6 +214,17 @@ def compute_checksum(file: Path) -> str:
 def minor_version(card: Card) -> str:
     """Return the version that decides the numbers, such as ``0.2``."""
     return ".".join(card.version.split(".")[:2])
+
+
+def share_board(card: Card, other: Card) -> bool:
+    """Return whether two cards are of one suite, profile and version."""
+    facts = ((each.suite, each.profile, minor_version(each)) for each in (card, other))
+    return len(set(facts)) == 1
+
+
+def name_community_board(card: Card) -> str:
+    """Return the name of the board of a submission to a suite without published results."""
+    return f"{card.suite}-{card.profile}-{COMMUNITY}"
 
 
 def _join(values: Iterable[Any]) -> str:

@@ -24,13 +24,22 @@ from puarena.leaderboard.publish import (
     describe_differences,
     find_suite,
     make_card,
+    name_community_board,
+    share_board,
     write_card,
 )
 from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Folder, Results, Summary, open_results
 from puarena.results.folder import have_same_numbers
-from puarena.results.published import CARD, COMMUNITY, NUMBERS, SUMMARY, read_card
+from puarena.results.published import (
+    CARD,
+    COMMUNITY,
+    NUMBERS,
+    SUMMARY,
+    list_summaries,
+    read_card,
+)
 from puarena.results.records import Card
 from puarena.utils.files import cannot_write, write_file
 from puarena.utils.identity import digest
@@ -41,6 +50,7 @@ if TYPE_CHECKING:
 MAX_SUBMISSION_BYTES = 1_000_000
 SPEC = "spec.yaml"
 MAX_LISTED = 4
+MAX_AUTHOR = 120  # characters
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Submission:
     profile: str
     methods: tuple[str, ...]
     bytes: int
+    board: str  # on which it appears
 
     @property
     def instructions(self) -> str:
@@ -60,7 +71,8 @@ class Submission:
         place = f"results/{COMMUNITY}/{self.folder.name}"
         return (
             f"{self.folder} is ready ({self.bytes / 1e3:,.0f} kB): {', '.join(self.methods)} in "
-            f"the suite {self.suite}, profile {self.profile}.\n"
+            f"the suite {self.suite}, profile {self.profile}. It appears on the board "
+            f"{self.board}.\n"
             f"Next: put it into {place} of a clone of the repository, look at it with\n"
             "'make site', and open a pull request with that folder alone. Reviewers rerun a row "
             "of it with\n"
@@ -74,12 +86,13 @@ def submit(
     code: str,
     out: str | Path | None = None,
     say: Callable[[str], None] = lambda _: None,
+    author: str = "",
 ) -> Submission:
     """Check a results folder and pack it; with a fault in it, nothing is written.
 
     The folder's plugins are run, to check that their methods keep the contract.
     """
-    slug = _check_about(name, code)
+    slug = _check_about(name, code, author)
     store = open_results(source)
     if not isinstance(store, Folder):
         raise UserError(
@@ -94,14 +107,25 @@ def submit(
         )
     runs = check_results(store)
     suite, _ = find_suite(store.spec)
-    _check_contract(store.spec, say)
+    card = make_card(
+        store,
+        name=name,
+        author=author,
+        code=code,
+        suite=suite,
+        methods=store.spec.algorithms,
+        runs={"planned": runs, "done": runs},
+        published=date.today().isoformat(),
+        command=f"puarena run {SPEC} --out RESULTS",
+    )
+    board = find_board(card)
+    check_contract(store.spec, say)
     folder = Path(out) if out is not None else Path(f"{slug}-{suite}-{store.spec.profile}")
     if folder.exists():
         raise UserError(f"'{folder}' already exists; remove it, or use another --out", "conflict")
-    about = {"name": name, "code": code, "suite": suite, "runs": {"planned": runs, "done": runs}}
     try:
         folder.mkdir(parents=True)
-        size = _pack(folder, store, about, plugins)
+        size = _pack(folder, store, card, plugins)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise cannot_write(folder, error) from error
@@ -109,11 +133,38 @@ def submit(
         shutil.rmtree(folder, ignore_errors=True)
         raise
     spec = store.spec
-    return Submission(folder, name, suite, spec.profile, spec.algorithms, size)
+    return Submission(folder, name, suite, spec.profile, spec.algorithms, size, board)
 
 
-def _check_about(name: str, code: str) -> str:
+def find_board(card: Card) -> str:
+    """Return the board on which a submission appears; raises an error if its rows cannot."""
+    board = name_community_board(card)
+    owners: dict[str, str] = {}
+    for name, summary in list_summaries().items():
+        other = read_card(summary)
+        is_submission = name.startswith(f"{COMMUNITY}/")
+        # A newer submission of the same name replaces the older one.
+        if not share_board(card, other) or other.departs or other.name == card.name:
+            continue
+        if not is_submission:
+            board = name
+        methods = other.methods if is_submission else Summary(summary).spec.algorithms
+        owners = dict.fromkeys(methods, f"'{other.name}'" if is_submission else "puarena") | owners
+    taken = {method: owners[method] for method in card.methods if method in owners}
+    if len(taken) == len(card.methods) or {*taken.values()} - {"puarena"}:
+        words = ", ".join(f"{method} (of {owner})" for method, owner in taken.items())
+        raise UserError(
+            f"'{card.name}' would not appear: the board {board} has rows of this name already: "
+            f"{words}; submit a method of your own, under a name of its own",
+            "conflict",
+        )
+    return board
+
+
+def _check_about(name: str, code: str, author: str = "") -> str:
     """Check the name of a submission and the address of its code; return the name for a folder."""
+    if len(author) > MAX_AUTHOR or not author.isprintable():
+        raise UserError(f"--author takes up to {MAX_AUTHOR} characters", "invalid-value")
     if not name.strip() or len(name) > 80 or not name.isprintable():
         raise UserError(
             "--name needs a name of one to eighty characters, such as 'Soft PU'", "invalid-value"
@@ -133,7 +184,7 @@ def _check_about(name: str, code: str) -> str:
     return slug
 
 
-def _check_contract(spec: Spec, say: Callable[[str], None]) -> None:
+def check_contract(spec: Spec, say: Callable[[str], None]) -> None:
     """Check that the algorithms of plugins keep the contract; they are trained for this."""
     own = [name for name in spec.algorithms if catalog.get(name).origin == "plugin"]
     if not own:
@@ -150,7 +201,7 @@ def _check_contract(spec: Spec, say: Callable[[str], None]) -> None:
         say(f"{name}: {promise}")
 
 
-def _pack(folder: Path, store: Results, about: Mapping[str, Any], plugins: list[Path]) -> int:
+def _pack(folder: Path, store: Results, card: Card, plugins: list[Path]) -> int:
     """Write the files of a submission; return their size."""
     export(store, folder / SUMMARY)
     to_published_csv(folder / SUMMARY, folder / NUMBERS)
@@ -159,13 +210,6 @@ def _pack(folder: Path, store: Results, about: Mapping[str, Any], plugins: list[
     for plugin in plugins:
         shutil.copyfile(plugin, folder / plugin.name)
     files = sorted(folder.iterdir())
-    card = make_card(
-        store,
-        methods=store.spec.algorithms,
-        published=date.today().isoformat(),
-        command=f"puarena run {SPEC} --out RESULTS",
-        **about,
-    )
     write_card(folder / CARD, card, files)
     return _check_size(folder)
 
@@ -189,6 +233,7 @@ def check_submission(folder: Path) -> Card:
         raise UserError(
             f"the card of '{folder}' is incomplete; make it with 'puarena submit'", "wrong-format"
         )
+    _check_about(card.name, card.code, card.author)
     check_files(card, folder)
     _check_size(folder)
     store = Summary(summary)
@@ -219,12 +264,12 @@ def check_submission(folder: Path) -> Card:
 # -- checks of a results folder ----------------------------------------------------------
 
 
-def check_results(store: Results) -> int:
+def check_results(store: Results, places: Spec | None = None) -> int:
     """Check results against their spec, without training; return the number of runs.
 
-    The first fault is an error.
+    The first fault is an error. ``places``: the spec with the paths of plugins, if they moved.
     """
-    spec = store.spec
+    spec = places or store.spec
     found = spec.hash(store.info.revisions)
     if found != store.spec_hash:
         raise UserError(

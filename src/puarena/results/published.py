@@ -7,15 +7,17 @@ results are read.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from puarena.errors import UserError, unknown_name
-from puarena.results.records import Card, read_record
+from puarena.results.records import Card, Verdict, read_record
 
 PREFIX = "published:"
 DEFAULT_PROFILE = "-definition"  # of a name without a profile
 COMMUNITY = "community"
-SUMMARY, NUMBERS, CARD = "summary.parquet", "results.csv", "card.json"  # files of a submission
+# Files of a submission; the last is written by the machine that checks it.
+SUMMARY, NUMBERS, CARD, VERDICT = "summary.parquet", "results.csv", "card.json", "verdict.json"
 
 
 def is_published(source: object) -> bool:
@@ -64,3 +66,20 @@ def card_file(summary: Path) -> Path:
 def read_card(summary: Path) -> Card:
     """Return the card of a published summary."""
     return read_record(Card, card_file(summary), "a card of published results", "get it again")
+
+
+def verdict_file(summary: Path) -> Path:
+    """Return the path of the verdict on a summary."""
+    if summary.name == SUMMARY:
+        return summary.with_name(VERDICT)
+    return summary.with_suffix(f".{VERDICT}")
+
+
+def read_verdict(summary: Path) -> Verdict | None:
+    """Return the verdict on a published summary; None without one, or if the card has changed."""
+    file = verdict_file(summary)
+    if not file.exists():
+        return None
+    verdict = read_record(Verdict, file, "a verdict on published results", "remove it")
+    current = hashlib.sha256(card_file(summary).read_bytes()).hexdigest()
+    return verdict if verdict.card == current else None

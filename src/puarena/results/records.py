@@ -122,9 +122,31 @@ class Card(Stored):
     optimizer: str
     spec: dict[str, Any] | None = None  # if no command makes it
     files: dict[str, str]  # checksums by file name
+    question: str = ""  # that the board answers, for readers
     # of a submission
+    author: str = ""
     code: str = ""
     methods: tuple[str, ...] = ()
+
+
+class Verdict(Stored):
+    """What a machine found when it ran one drawn row of published results again."""
+
+    card: str  # SHA-256 of the card; the verdict is void for another one
+    row: str
+    problem: str
+    seed: int  # of the draw
+    reproduced: bool
+    verdict: str
+    version: str
+    device: str
+    date: str
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for readers."""
+        outcome = "reproduced" if self.reproduced else "not reproduced"
+        return f"{outcome} on {self.date}: {self.row} on {self.problem}"
 
 
 def read_record(kind: type[AnyStored], file: Path, what: str, advice: str) -> AnyStored:

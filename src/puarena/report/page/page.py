@@ -39,10 +39,12 @@ def write_page(
     error: ErrorKind = "stderr",
     algorithms: Sequence[str] | None = None,
     selection: DataFrame | None = None,
+    home: str = "",
 ) -> None:
     """Write the page; it needs no network, and names from users show as text.
 
-    ``selection``: the result of ``select`` for these criteria, if it is known already.
+    ``selection``: the result of ``select`` for these criteria, if it is known already. ``home``:
+    the address of a page that lists several of these, which the page links to.
     """
     from puarena.report.page.data import collect_page_data, embed_json
 
@@ -62,7 +64,8 @@ def write_page(
     # The page shows the verdict on all problems before its script runs.
     views = [item for view in data.get("views", {}).values() for item in view.values()]
     verdict = views[0]["verdict"] if views else ""
-    text = _load_template().render(
+    text = load_template(TEMPLATES, "page.html.j2").render(
+        home=home,
         tables=tables,
         methods=data.get("methods", []),
         verdict=verdict,
@@ -193,14 +196,15 @@ def _bundle_vega() -> str:
     return re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
-def _load_template() -> Any:
+def load_template(folder: Path, name: str) -> Any:
+    """Return a template of a folder that escapes all text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)

@@ -1,0 +1,209 @@
+"""The front page of the leaderboards: every board, every row, and the versions of the numbers.
+
+Numbers are computed from summaries, facts are read from cards. All text is escaped by the template;
+the page needs no network, and without its script only searching and sorting are missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from puarena import __version__
+from puarena.metrics import CRITERIA, METRICS
+from puarena.report.page.page import TEMPLATES as REPORT_TEMPLATES
+from puarena.report.page.page import load_template
+from puarena.report.select import add_labels, select
+from puarena.report.sources import open_curves
+from puarena.report.statistics import collect_scores, compute_standings, describe_winner
+from puarena.results import Results
+from puarena.results.published import read_verdict
+from puarena.results.records import Card, Verdict
+
+TEMPLATES = Path(__file__).parent / "templates"
+PAPER_SUITES = ("paper", "tabular", "images")  # the order of their boards
+MAX_BEST = 5  # methods on the card of a board
+PLAIN_CRITERION = "pa"  # whose form of the profile chooses the models of all numbers
+# The columns of numbers: metric and criterion, in the names of the paper's definitions.
+COLUMNS = (("accuracy", "pa"), ("auc", "pa"), ("accuracy", "oa"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A submission that was accepted."""
+
+    card: Card
+    results: Results
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What a rerun of one of its rows said, if it is of this card."""
+        return read_verdict(self.results.path)
+
+
+@dataclass(frozen=True)
+class Board:
+    """One leaderboard: its place, such as ``0.2/tabular-released``, and what made it."""
+
+    place: str
+    card: Card
+    shown: Results  # our own results and those of submissions
+    entries: tuple[Entry, ...] = ()
+    departs: tuple[str, ...] = ()  # from the suite; submissions are not on such a board
+    newest: bool = True  # of its name
+    verdict: Verdict | None = None
+    ours: frozenset[str] = frozenset()  # methods that we published
+
+    @property
+    def community(self) -> tuple[str, ...]:
+        """The names of submissions."""
+        return tuple(entry.card.name for entry in self.entries)
+
+    @property
+    def name(self) -> str:
+        """Its name without the version."""
+        return self.place.rpartition("/")[2]
+
+    @property
+    def version(self) -> str:
+        """The version of its numbers."""
+        return self.place.partition("/")[0]
+
+    def sort_key(self) -> tuple[Any, ...]:
+        """The paper's boards come first, then whole suites, and within a suite the definitions."""
+        suite = self.card.suite
+        order = PAPER_SUITES.index(suite) if suite in PAPER_SUITES else len(PAPER_SUITES)
+        kind = (bool(self.departs), not self.ours, order)
+        return (not self.newest, *kind, suite, self.card.profile != "definition", self.name)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on one board."""
+
+    board: Board
+    method: str
+    place: str
+    interval: str
+    numbers: tuple[float | None, ...]  # of COLUMNS, in percent
+    author: str = ""
+    code: str = ""
+    submission: str = ""
+    badges: tuple[str, ...] = ()
+    tied: bool = False
+    baseline: bool = False
+
+
+def write_front_page(boards: Sequence[Board]) -> str:
+    """Return the front page as HTML."""
+    ordered = sorted(boards, key=Board.sort_key)
+    parts = [describe_board(board) for board in ordered if board.newest]
+    lines = [line for part in parts for line in part["lines"]]
+    return load_template(TEMPLATES, "index.html.j2").render(
+        css="\n".join(
+            (folder / file).read_text(encoding="utf-8")
+            for folder, file in ((REPORT_TEMPLATES, "page.css"), (TEMPLATES, "index.css"))
+        ),
+        js=(TEMPLATES / "index.js").read_text(encoding="utf-8"),
+        parts=parts,
+        lines=lines,
+        boards=ordered,
+        columns=[(METRICS[metric], CRITERIA[criterion]) for metric, criterion in COLUMNS],
+        methods=len({line.method for line in lines if not line.baseline}),
+        runs=sum(part["board"].card.runs.get("done", 0) for part in parts),
+        submissions=sum(len(part["board"].entries) for part in parts),
+        versions=sorted({board.version for board in boards}, reverse=True),
+        version=__version__,
+    )
+
+
+def describe_board(board: Board) -> dict[str, Any]:
+    """Return what the page shows of a board: the winner, the best methods and all its lines."""
+    curves = open_curves(board.shown)
+    plain = {CRITERIA[name].replaces or name: name for name in curves.criteria()}
+    selection = add_labels(select(curves, list(plain.values())))
+    columns = []
+    for metric, criterion in COLUMNS:
+        by = plain.get(criterion)
+        columns.append({} if by is None else _mean_over_problems(selection, metric, by))
+    standings, sentence = None, ""
+    if PLAIN_CRITERION in plain:
+        scores = collect_scores(selection, "accuracy", plain[PLAIN_CRITERION])
+        if not scores.splits.empty:
+            standings = compute_standings(scores.splits, scores.datasets)
+            sentence = describe_winner(standings, "accuracy")
+    facts = selection.drop_duplicates("method").set_index("method")
+    places = {} if standings is None else standings.table.to_dict("index")
+    columns[0] |= {method: float(row["mean"]) for method, row in places.items()}
+    order = [*places, *(name for name in facts.index if name not in places)]
+    lines = []
+    for method in order:
+        algorithm = facts.at[method, "algorithm"]
+        row = places.get(method, {})
+        info = curves.methods.get(algorithm)
+        origin = _describe_origin(board, algorithm, info.paper if info else "")
+        lines.append(
+            Line(
+                board,
+                method,
+                f"{row['place']:g}" if row else "",
+                _format_interval(row.get("place_low"), row.get("place_high")),
+                tuple(column.get(method) for column in columns),
+                tied=bool(row.get("tied", False)),
+                baseline=bool(facts.at[method, "baseline"] or facts.at[method, "supervised"]),
+                **origin,
+            )
+        )
+    spec = board.shown.info.spec
+    return {
+        "board": board,
+        "title": board.card.question or str(spec.get("title") or board.name),
+        "description": str(spec.get("description") or ""),
+        "sentence": sentence,
+        "lines": lines,
+        "best": [line for line in lines if line.place][:MAX_BEST],
+        "problems": int(selection["problem"].nunique()),
+        "datasets": sorted({str(name) for name in selection["dataset"]}),
+    }
+
+
+def _mean_over_problems(selection: Any, metric: str, criterion: str) -> dict[str, float]:
+    """Return the means of the methods that have a result on every problem."""
+    means = collect_scores(selection, metric, criterion).means
+    whole = means.loc[:, means.notna().all()].mean()
+    return {str(name): float(value) for name, value in whole.items()}
+
+
+def _format_interval(low: float | None, high: float | None) -> str:
+    """Return an interval of places; nothing if there is none."""
+    if low is None or high is None or low != low or high != high:
+        return ""
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _describe_origin(board: Board, algorithm: str, paper: str) -> dict[str, Any]:
+    """Return the author, code and badges of a row."""
+    entry = None
+    if algorithm not in board.ours:
+        entry = next((each for each in board.entries if algorithm in each.card.methods), None)
+    verdict = board.verdict if entry is None else entry.verdict
+    badges = ("published by us",) if entry is None else ("community",)
+    if verdict is not None and verdict.reproduced:
+        badges += ("reproduced",)
+    if entry is None:
+        return {"author": cite(paper), "badges": badges}
+    card = entry.card
+    author = card.author or cite(paper)
+    return {"author": author, "code": card.code, "submission": card.name, "badges": badges}
+
+
+def cite(paper: str) -> str:
+    """Return a citation in short: the authors and the year of ``Authors: Title. Venue YEAR``."""
+    authors = paper.partition(":")[0].strip() if ":" in paper else paper
+    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
+    names = [name.strip() for name in authors.split(",")]
+    short = authors if len(names) < 3 else f"{names[0]} et al."
+    return f"{short}, {years[-1]}" if years and years[-1] not in short else short
