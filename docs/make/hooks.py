@@ -165,6 +165,7 @@ def _leaderboard() -> str:
     """The page that leads to the boards."""
     parts = [
         "# The leaderboard",
+        f"[All boards on one page]({BOARDS}/index.html){{ .md-button .md-button--primary }}",
         "All numbers published in `results/`, on pages that can be sorted and filtered. "
         "[Which method should I use?](choosing.md) summarizes them; [Replication](replication.md) "
         "compares them with the numbers of the paper.",
@@ -172,7 +173,8 @@ def _leaderboard() -> str:
     for found in published():
         card, words = found.card, found.verdict()
         parts += [
-            f"## {found.name}",
+            f"## {found.card.question or found.name}",
+            f"`{found.name}`",
             f"[Open the board]({BOARDS}/{found.name}.html){{ .md-button }} "
             f"[CSV]({BOARDS}/{found.name}.csv) · [summary (Parquet)]({BOARDS}/{found.name}.parquet) · "
             f"[card (JSON)]({BOARDS}/{found.name}.json)",
@@ -187,6 +189,5 @@ def _leaderboard() -> str:
         "## Your method",
         "[Your own algorithm](own-algorithm.md) describes how to add a method; `puarena submit` checks "
         "its results and packs them for a pull request.",
-        f"All leaderboards, also of older versions: [index]({BOARDS}/index.html).",
     ]
     return "\n\n".join(parts) + "\n"
