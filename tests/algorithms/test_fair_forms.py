@@ -137,3 +137,10 @@ def test_learned_propensities_are_those_of_the_data(monkeypatch):
     (row,) = toy_of_bias.measure_propensities((0.2,), ("sar-em",), steps=600)
     assert row["propensity"] < 0.45  # 0.9 where batches are weighted as they are
     assert row["accuracy"] > 0.85  # 0.5 there
+
+
+def test_values_of_a_suite_for_other_algorithms_are_left_out():
+    demo = suites.get("demo")
+    assert {"pan", "pue", "pue-c"} < {*demo.hyper}
+    assert {*demo.override(algorithms=["nnpu", "pue"]).hyper} == {"*", "pue"}
+    assert demo.override(algorithms=[PAPER]).hyper == demo.hyper

@@ -25,9 +25,11 @@ class PAN(Algorithm):
     ``h(D) = max(log(1-D) - log(1 - mean_U D), 0)``. D maximizes, C minimizes. ``D = sigmoid(d)``
     separates labeled from unlabeled, ``C = sigmoid(f)`` predicts. 0.01 is added inside every
     logarithm except that of the mean, which is a constant: unlabeled points with more than average
-    D have no gradient. These are sums, not means, so with SGD the classifier moves little. With
-    ``form = plain`` h is ``log(1-D)`` and nothing is added, which is unbounded in the classifier's
-    logit.
+    D have no gradient. These are sums, not means: the discriminator's steps are as many times
+    larger as a batch has points, and with a learning rate that suits means it saturates in the
+    first steps (logits of several hundred), so that nothing is left to learn from; the
+    classifier's steps are small. With ``form = plain`` h is ``log(1-D)`` and nothing is added,
+    which is unbounded in the classifier's logit.
     """
 
     name, title = "pan", "PAN"
@@ -42,8 +44,9 @@ class PAN(Algorithm):
         "Only in the score (the published code ranks by the raw second output): both follow "
         "the authors' script, whose hinge has as many unlabeled points as there are positives. The "
         "plain form is recalled from the paper, not verified; it was the definition here up to "
-        "version 0.1.0. The classifier's gradient is multiplied by 1e-4: SGD hardly moves it at "
-        "small learning rates; the authors have Adam."
+        "version 0.1.0. With SGD the learning rate must be small enough for the summed loss of "
+        "the discriminator, and then the classifier, whose gradient is multiplied by 1e-4, hardly "
+        "moves; the authors have Adam, which scales both."
     )
     authors_optimizer = Optimizer(
         "adam",

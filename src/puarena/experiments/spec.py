@@ -308,6 +308,7 @@ class Spec(BaseModel):
         added = tuple(str(plugin) for plugin in as_tuple(plugins))
         if algorithms is not None:
             changes["algorithms"] = as_tuple(algorithms)
+            changes.setdefault("hyper", self._hyper_of(changes["algorithms"]))
         elif added and not {ALL, PAPER, ALL_KNOWN} & set(self.algorithms):
             changes["algorithms"] = (*self.algorithms, *load_plugins(added))
         if added:
@@ -318,6 +319,13 @@ class Spec(BaseModel):
             return changed
         # Title and description were those of the spec that was changed.
         return changed.model_copy(update={"title": "", "description": changed.summarize()})
+
+    def _hyper_of(self, algorithms: Collection[str]) -> dict[str, FixedValues]:
+        """Return the fixed values that concern these algorithms; all of them for a group's name."""
+        if {ALL, PAPER, ALL_KNOWN} & set(algorithms):
+            return self.hyper
+        kept = {EVERY_ALGORITHM, *algorithms}
+        return {name: values for name, values in self.hyper.items() if name in kept}
 
     def summarize(self) -> str:
         """Return what is run, in a sentence."""
