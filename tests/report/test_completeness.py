@@ -12,7 +12,7 @@ import puarena
 from bad_inputs import call
 from puarena.experiments.plan import make_plan
 from puarena.experiments.suites import get
-from puarena.report import describe_missing_runs
+from puarena.report import describe_missing_runs, describe_untrained_runs
 from puarena.report.compare import (
     compare,
     comparison_to_csv,
@@ -126,3 +126,26 @@ def test_compare_names_the_differences_of_the_protocols_first(tmp_path):
     assert call("compare {o}", o=other.path).stdout.startswith(
         "The two protocols differ: training steps"
     )
+
+
+def make_run(name, loss, pauc, size=40):
+    """Return the curves of a run with the last losses and PAUC given."""
+    frame = curves(name, runs=1, records=len(loss), algorithm="pan", dataset="d")
+    frame["loss"], frame["val_pauc"] = loss, pauc
+    return frame.assign(val_size_p=size, val_size_u=2 * size)
+
+
+def test_runs_that_did_not_train_are_marked():
+    falling = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    frozen = [1.0, 0.9, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]
+    sound = make_run("a", falling, 0.7)
+    assert describe_untrained_runs(sound) == []
+    # The standard error of a random ranking of 40 and 80 points is 0.056.
+    assert describe_untrained_runs(make_run("b", falling, 0.62)) == []
+    few = make_run("c", falling, 0.5, size=4)  # too few points to say so
+    assert describe_untrained_runs(few) == []
+    bad = [make_run("d", falling, 0.6), make_run("e", frozen, 0.9), make_run("f", frozen, 0.4)]
+    (sentence,) = describe_untrained_runs(pd.concat([sound, few, *bad], ignore_index=True))
+    assert all(token in sentence for token in ("3 runs of 5", "pan on d (3)"))
+    diverged = make_run("g", frozen, 0.4).assign(status="diverged at step 3")
+    assert describe_untrained_runs(diverged) == []

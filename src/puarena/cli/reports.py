@@ -61,7 +61,7 @@ def report(
     }
     tables = keep(reports.table(curves, **choice), datasets, cases, settings, rates)
     cells = [{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in tables]
-    missing = reports.describe_missing_runs(curves)
+    missing = [*reports.describe_missing_runs(curves), *reports.describe_untrained_runs(curves)]
     _log_missing(ctx, missing)
     emit(ctx, cells, lambda console: _print(console, missing, reports.to_terminal, tables))
     renderers = (

@@ -1,6 +1,6 @@
 """Reports: model selection over the stored curves, tables, statistics, figures and the page."""
 
-from puarena.report.completeness import describe_missing_runs
+from puarena.report.completeness import describe_missing_runs, describe_untrained_runs
 from puarena.report.page import write_page
 from puarena.report.render import to_csv, to_latex, to_markdown, to_terminal
 from puarena.report.select import aggregate, select
@@ -11,6 +11,7 @@ __all__ = [
     "ResultTable",
     "aggregate",
     "describe_missing_runs",
+    "describe_untrained_runs",
     "load",
     "select",
     "table",

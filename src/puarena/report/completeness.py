@@ -1,4 +1,4 @@
-"""Which runs of a results folder are missing, failed or diverged."""
+"""Which runs of a results folder are missing, failed or diverged, and which did not train."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from puarena.report.sources import Source, open_curves
 from puarena.results import OK
 
 MAX_KINDS = 5  # of missing runs that are named
+MIN_RECORDS = 4  # of the second half of a run, to call its loss frozen
+FROZEN = 1e-6  # relative change of the loss
+MIN_POINTS = 10  # of P' and of U', to call a ranking random
+CHANCE_ERRORS = 2  # standard errors of the AUC of a random ranking (Mann and Whitney)
+UNTRAINED = f"""
+SELECT algorithm, dataset, count(*) FROM (
+    SELECT run, any_value(algorithm) AS algorithm, any_value(dataset) AS dataset,
+        arg_max(val_pauc, step) AS pauc, any_value(val_size_p) AS p, any_value(val_size_u) AS u,
+        count(*) FILTER (late) AS records,
+        max(loss) FILTER (late) AS highest, min(loss) FILTER (late) AS lowest
+    FROM (SELECT *, selectable AND 2 * step > max(step) OVER (PARTITION BY run) AS late
+          FROM curves WHERE status = '{OK}')
+    GROUP BY run)
+WHERE records >= {MIN_RECORDS}
+        AND highest - lowest <= {FROZEN} * greatest(abs(highest), abs(lowest))
+    OR least(p, u) >= {MIN_POINTS}
+        AND pauc <= 0.5 + {CHANCE_ERRORS} * sqrt((p + u + 1) / (12 * p * u))
+GROUP BY ALL"""
 
 
 def describe_missing_runs(source: Source) -> list[str]:
@@ -41,6 +59,24 @@ def describe_missing_runs(source: Source) -> list[str]:
         among = f"{_count(len(diverged))} of {len(outcomes):,}"
         sentences.append(f"{among} diverged: {_list(kinds)}.")
     return sentences
+
+
+def describe_untrained_runs(source: Source) -> list[str]:
+    """Return a sentence about finished runs that did not train; none if all did.
+
+    A run did not train if its loss is frozen in the second half of its records, or if its last PAUC
+    is no better than that of a random ranking. No true label is used.
+    """
+    curves = open_curves(source)
+    needed = {"loss", "val_pauc", "val_size_p", "val_size_u"}
+    if not needed <= curves.columns or (curves.store is not None and curves.store.is_summarized):
+        return []
+    rows = curves.rows(UNTRAINED)
+    kinds = Counter({f"{name} on {dataset}": count for name, dataset, count in sorted(rows)})
+    if not kinds:
+        return []
+    among = f"{_count(kinds.total())} of {len(curves.outcomes):,}"
+    return [f"{among} did not train (loss frozen, or PAUC at chance): {_list(kinds)}."]
 
 
 def _count(number: int) -> str:

@@ -15,7 +15,7 @@ from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
 from puarena.pu.labeling import SCAR, describe_mechanism
 from puarena.pu.problem import PROBLEM_COLUMNS
-from puarena.report.completeness import describe_missing_runs
+from puarena.report.completeness import describe_missing_runs, describe_untrained_runs
 from puarena.report.methods import read_problems
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Curves, Source, as_list, open_curves
@@ -108,7 +108,11 @@ def _describe_results(curves: Curves) -> dict[str, Any]:
     return {
         "title": spec.get("title") or f"{name or 'puarena'}: results",
         "description": spec.get("description", ""),
-        "first_lines": [*store.info.notes, *describe_missing_runs(curves)],
+        "first_lines": [
+            *store.info.notes,
+            *describe_missing_runs(curves),
+            *describe_untrained_runs(curves),
+        ],
         "spec": json.dumps(spec, indent=2, ensure_ascii=False),
         "spec_hash": store.spec_hash,
         "file": f"{file}.json",
