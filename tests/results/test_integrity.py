@@ -172,6 +172,27 @@ def test_claims(tmp_path: Path) -> None:
     again.release()
 
 
+def test_parts_of_a_fleet_are_claimed_by_themselves(tmp_path: Path) -> None:
+    def take(part: str = "", runs: str = "") -> claims.Claim | None:
+        return claims.claim(tmp_path, "f", part, runs)
+
+    first, second = take("one", "ab"), take("two", "cd")
+    assert first is not None
+    assert second is not None, "it has other runs"
+    assert claims.claim(tmp_path, "g") is not None, "another fleet"
+    assert claims.claimed(tmp_path) == {"f", "g"}
+    assert take() is take("one", "ab") is take("three", "bx") is None
+    first.release()
+    assert take() is None
+    assert take("three", "bd") is None
+    second.release()
+    whole = take()
+    assert whole is not None
+    assert take("one", "ab") is None
+    whole.release()
+    assert [file.name for file in tmp_path.iterdir()] == ["g.1"]
+
+
 def taken(path: Path, leave: bool) -> None:
     assert claims.claim(path, "f") is not None
     if not leave:

@@ -124,8 +124,15 @@ class FleetSpec:
 
     @property
     def claim(self) -> str:
-        """The name under which it is claimed; parts of a fleet share the claim of the whole."""
+        """The planned fleet that it is or belongs to, under whose name it is claimed."""
         return self.group or self.fleet_id
+
+    @property
+    def part(self) -> tuple[str, tuple[str, ...]]:
+        """The name and the runs of a part of a planned fleet, which is claimed by itself."""
+        if self.claim == self.fleet_id:
+            return "", ()
+        return self.fleet_id, tuple(run.run_id for run in self.runs)
 
     @cached_property
     def fleet_id(self) -> str:

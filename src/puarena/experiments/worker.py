@@ -33,6 +33,7 @@ FLEET_FIELDS = (  # of a run, the same for all runs of a fleet
     "precision",
     "optimizer",
 )
+OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfResources")  # a smaller fleet may fit
 TIE = 1e-12  # a score of 0 is negative for classics, and would be positive for the metrics
 BIAS_COLUMNS = ("label_strength", "posterior_auc")  # of a draw whose labels are biased
 
@@ -112,7 +113,7 @@ class Job:
         Yields an update at every record and a last one with an ending. Closing the iterator at a
         record saves a checkpoint. ``in_flight`` fleets share the device, and so the time.
         """
-        claim, began = self.store.claim(fleet.claim), time.monotonic()
+        claim, began = self.store.claim(fleet.claim, *fleet.part), time.monotonic()
         if claim is None:
             yield FleetUpdate(fleet, ending="taken")
             return
@@ -149,8 +150,8 @@ def _failed_with(error: BaseException, fleet: FleetSpec, seconds: float) -> Flee
     """Describe an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    # torch.OutOfMemoryError is no MemoryError.
-    memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    # torch.OutOfMemoryError and Triton's OutOfResources are no MemoryError.
+    memory = isinstance(error, MemoryError) or type(error).__name__ in OUT_OF_MEMORY
     name = type(error).__name__
     return failed(fleet, name, str(error), seconds, place=place, out_of_memory=memory)
 

@@ -4,6 +4,9 @@ A claim is the file ``claims/<fleet>.<n>``. It is created atomically and its own
 few seconds. The claim of a dead process is superseded by the file with the next number, which again
 only one process can create. A claim of another process is never deleted, so no two can take it.
 
+A part of a fleet, such as half of one that did not fit in memory, is claimed with its runs as
+``claims/<fleet>+<part>.<n>``: parts without a common run can be trained by different processes.
+
 filelock's ``SoftFileLease`` was tried and fails: it never takes over a claim on NFS and SMB, as it
 needs an atomic exchange of names, and a holder killed before it wrote its marker blocks the name.
 """
@@ -14,6 +17,7 @@ import json
 import os
 import threading
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +25,7 @@ from puarena.utils.files import parse_json, write_file
 from puarena.utils.processes import HOST, MACHINE, is_running, start_time
 
 HEARTBEAT_SECONDS = 10.0
+PART = "+"  # between the names of a fleet and of its part
 STALE_SECONDS = 120.0  # without a heartbeat, after which a claim of another machine is void
 
 
@@ -61,21 +66,28 @@ class Claim:
         return False
 
 
-def claim(folder: Path, name: str) -> Claim | None:
-    """Claim a fleet; return None if a live process has it."""
+def claim(folder: Path, fleet: str, part: str = "", runs: Iterable[str] = ()) -> Claim | None:
+    """Claim a fleet, or a part of it that has these runs.
+
+    Return None if a live process has it, or a part of it with one of these runs.
+    """
     folder.mkdir(exist_ok=True)
-    latest = max(_numbers(folder, name), default=0)
-    if latest and _is_live(folder / f"{name}.{latest}"):
+    name, own_runs = f"{fleet}{PART}{part}" if part else fleet, frozenset(runs)
+    if _is_held(folder, fleet, own_runs):
         return None
+    latest = max(_numbers(folder, name), default=0)
     mine = Claim(folder / f"{name}.{latest + 1}", uuid.uuid4().hex)
     owner = {"token": mine.token, "machine": MACHINE, "host": HOST, "pid": os.getpid()}
     owner["started"] = start_time(os.getpid())
+    if part:
+        owner["runs"] = sorted(own_runs)
     try:
         write_file(mine.file, json.dumps(owner), exclusive=True)
     except FileExistsError:
         return None
-    # A slow process can create a number that is below one that another process holds by now.
-    if mine.is_lost():
+    # A slow process can create a number that is below one that another process holds by now, and
+    # two processes can claim parts with common runs at once: then neither has them.
+    if mine.is_lost() or _is_held(folder, fleet, own_runs, besides=mine.file):
         mine.release()
         return None
     mine.keep_alive()
@@ -83,12 +95,39 @@ def claim(folder: Path, name: str) -> Claim | None:
 
 
 def claimed(folder: Path) -> set[str]:
-    """Return the fleets that live processes have claimed."""
+    """Return the fleets that live processes have claimed, or parts of them."""
+    return {_fleet_of(file) for file in _latest(folder) if _is_live(file)}
+
+
+def _latest(folder: Path) -> list[Path]:
+    """Return the files of all claims that are not superseded."""
     latest: dict[str, int] = {}
     for file in folder.glob("[!.]*.*"):
         name, number = _split(file.name)
         latest[name] = max(number, latest.get(name, 0))
-    return {name for name, number in latest.items() if _is_live(folder / f"{name}.{number}")}
+    return [folder / f"{name}.{number}" for name, number in latest.items()]
+
+
+def _is_held(folder: Path, fleet: str, runs: frozenset[str], besides: Path | None = None) -> bool:
+    """Return whether a live process has a fleet or, of these runs (none: all), a part of it."""
+    for file in _latest(folder):
+        if file != besides and _fleet_of(file) == fleet and _is_live(file):
+            of_part = _read_runs(file)
+            if not runs or not of_part or runs & of_part:
+                return True
+    return False
+
+
+def _fleet_of(file: Path) -> str:
+    """Return the fleet that a claim's file is for."""
+    return _split(file.name)[0].partition(PART)[0]
+
+
+def _read_runs(file: Path) -> frozenset[str]:
+    """Return the runs of a claimed part; none for a whole fleet, or if that cannot be read."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return frozenset(parse_json(file.read_text(encoding="utf-8"))["runs"])
+    return frozenset()
 
 
 def _is_live(file: Path) -> bool:

@@ -364,9 +364,9 @@ class Folder(Results):
         """Return whether a fleet is stored."""
         return self._file("shards", fleet, "parquet").exists()
 
-    def claim(self, fleet: str) -> claims.Claim | None:
-        """Claim a fleet for this process; None if a living process has it."""
-        return claims.claim(self._file("claims", fleet, "1").parent, fleet)
+    def claim(self, fleet: str, part: str = "", runs: Iterable[str] = ()) -> claims.Claim | None:
+        """Claim a fleet, or a part of it, for this process; None if a living process has it."""
+        return claims.claim(self._file("claims", fleet, "1").parent, fleet, part, runs)
 
     def claimed(self) -> set[str]:
         """Return the fleets that living processes have claimed."""

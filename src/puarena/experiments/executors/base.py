@@ -100,7 +100,7 @@ def sort_longest_first(fleets: Sequence[FleetSpec]) -> list[FleetSpec]:
 
 
 def split_fleet(fleet: FleetSpec) -> list[FleetSpec]:
-    """Return a fleet in two halves, which keep its claim; a single run stays as it is."""
+    """Return a fleet in two halves, each claimed by itself; a single run stays as it is."""
     half = (len(fleet.runs) + 1) // 2
     parts = [fleet.runs[:half], fleet.runs[half:]]
     return [type(fleet)(runs, fleet.claim) for runs in parts if runs]
