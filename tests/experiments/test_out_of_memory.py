@@ -15,13 +15,14 @@ from puarena.experiments.plan import group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.results import Folder
+from puarena.training.steps import Stepper
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
     algorithms=["upu", "upu-c"],
     splits=2,
-    configs=4,
+    configs=3,
     draws="shared",
     steps=20,
     record_every=10,
@@ -45,41 +46,36 @@ class Said(Progress):
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Make the memory too small for more runs; return how many fleets were in flight together."""
-    flying, together = set(), []
-    make, train = training.Fleet.__init__, training.Fleet.segments
+def limit(monkeypatch):
+    """Make fleets of more than ``most`` runs fail, so many ``times``."""
 
-    def segments(fleet):
-        flying.add(fleet)
-        together.append(len(flying))
-        try:
-            yield from train(fleet)
-        finally:
-            flying.discard(fleet)
+    def fail(error, where="at the start", most=MOST, times=1000):
+        failed = []
+        owner, name = (
+            (training.Fleet, "__init__")
+            if where == "at the start"
+            else (torch.cuda.CUDAGraph, "capture_begin")
+        )
+        plain = getattr(owner, name)
+        training_now = []
 
-    def break_off(where, error):
-        if where == "at the start":
+        def limited(self, *given, **options):
+            runs = len(given[0]) if where == "at the start" else training_now[-1]
+            if runs > most and len(failed) < times:
+                failed.append(runs)
+                raise error
+            return plain(self, *given, **options)
 
-            def limited(self, rows, *rest, **options):
-                if len(rows) > MOST:
-                    raise error
-                make(self, rows, *rest, **options)
+        def advance(self, *given):
+            training_now.append(len(self.fleet.rows))
+            return do(self, *given)
 
-            monkeypatch.setattr(training.Fleet, "__init__", limited)
-        else:
-            begin = torch.cuda.CUDAGraph.capture_begin
+        do = Stepper.advance
+        monkeypatch.setattr(Stepper, "advance", advance)
+        monkeypatch.setattr(owner, name, limited)
+        return failed
 
-            def begin_limited(graph, *rest, **options):
-                if max(len(fleet.rows) for fleet in flying) > MOST:
-                    raise error
-                begin(graph, *rest, **options)
-
-            monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", begin_limited)
-        monkeypatch.setattr(training.Fleet, "segments", segments)
-        return together
-
-    return break_off
+    return fail
 
 
 MEMORY = torch.cuda.OutOfMemoryError("CUDA out of memory")
@@ -87,32 +83,30 @@ MEMORY = torch.cuda.OutOfMemoryError("CUDA out of memory")
 
 @pytest.mark.filterwarnings("error:.*uncaptured")
 @pytest.mark.parametrize(
-    "where, error, workers",
+    "how, options",
     [
-        ("at the start", MEMORY, None),
-        ("at the start", OutOfResources("shared memory"), None),
-        ("at the start", MEMORY, 1),
-        ("in a capture", MEMORY, 1),
+        # One fleet of many: its halves are in flight together.
+        ({"error": MEMORY, "most": 1, "times": 1}, {"fleet_size": 2}),
+        ({"error": OutOfResources("shared memory")}, {"workers": 1}),
+        ({"error": MEMORY, "where": "in a capture"}, {"workers": 1}),
     ],
 )
-def test_every_run_of_a_halved_fleet_is_trained_once(where, error, workers, small, tmp_path):
-    together, said = small(where, error), Said()
-    assert max(len(fleet.runs) for fleet in group(make_plan(SPEC).runs, device="cuda")) > MOST
-    outcome = puarena.run(SPEC, tmp_path, device="cuda", workers=workers, progress=said)
+def test_every_run_of_a_halved_fleet_is_trained_once(how, options, limit, tmp_path):
+    failed, said = limit(**how), Said()
+    outcome = puarena.run(SPEC, tmp_path, device="cuda", progress=said, **options)
+    assert failed
     assert outcome.failures == []
     assert (outcome.computed, outcome.elsewhere) == (outcome.planned, 0)
     assert said.messages == [], "no half is taken for another process's"
-    if workers is None:
-        assert max(together) > 1, "halves are in flight together"
     frame = puarena.load(tmp_path).df()
     assert len(frame) == 2 * len(frame["run"].unique()) == 2 * outcome.planned
     assert list((tmp_path / "claims").iterdir()) == []
 
 
-def test_a_run_that_does_not_fit_alone_fails(small, monkeypatch, tmp_path):
-    monkeypatch.setitem(globals(), "MOST", 0)
-    small("at the start", MEMORY)
-    outcome = puarena.run(SPEC, tmp_path, device="cuda", progress=False)
+def test_a_run_that_does_not_fit_alone_fails(limit, tmp_path):
+    limit(MEMORY, most=0)
+    spec = SPEC.override(configs=1)
+    outcome = puarena.run(spec, tmp_path, device="cuda", progress=False)
     assert {failure.exception for failure in outcome.failures} == {"OutOfMemoryError"}
     assert sum(failure.runs for failure in outcome.failures) == outcome.planned
 
