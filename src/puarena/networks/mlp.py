@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from puarena import random
-from puarena.networks import kernels
+from puarena.networks import kernels, products
 from puarena.networks.base import RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -40,7 +40,8 @@ class _Logit(torch.autograd.Function):
             f = finish_forward(hidden[0], theta, x.shape[-1])
         else:
             hidden = []
-            f = plain_forward(x, views, hidden)
+            forward = wide_forward if views.is_wide(x) else plain_forward
+            f = forward(x, views, hidden)
         ctx.save_for_backward(x, theta, *hidden)
         return f
 
@@ -57,7 +58,8 @@ class _Logit(torch.autograd.Function):
                 x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden[0].shape[-1])[0]
             )
         else:
-            out = plain_backward(x, ctx.views, hidden, g)
+            backward = wide_backward if ctx.views.is_wide(x) else plain_backward
+            out = backward(x, ctx.views, hidden, g)
         return None, out, None  # inputs are data
 
 
@@ -69,12 +71,22 @@ class LayerViews:
         self.weight_1, self.bias_1, weight_2, bias_2 = split(self.theta, features, units)
         self.low, self.high, self.offsets = weight_2[:, 0], weight_2[:, 1], bias_2[:, 0].unbind(-1)
         self.first_layers = list(
-            zip(self.weight_1.unbind(), self.bias_1[:, 0].unbind(), strict=True)
+            zip(
+                self.weight_1.unbind(),
+                self.weight_1.transpose(1, 2).unbind(),
+                self.bias_1[:, 0].unbind(),
+                strict=True,
+            )
         )
+        self.threshold = products.find_threshold(self.theta)
 
     def of(self, theta: Tensor) -> bool:
         """Are these the parts of this tensor?"""
         return self.theta.data_ptr() == theta.data_ptr()
+
+    def is_wide(self, x: Tensor) -> bool:
+        """Does a step multiply these inputs run by run, with oneDNN?"""
+        return self.threshold is not None and x.shape[1] * x.shape[2] >= self.threshold
 
     def readout(self) -> Tensor:
         """What the hidden units are weighted with, ``[runs, units]``."""
@@ -85,20 +97,18 @@ class LayerViews:
         return self.offsets[1] - self.offsets[0]
 
 
-def units_of(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def units_of(x: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor) -> Tensor:
     """The hidden units of one run, ``[n, units]``, in evaluation.
 
-    Of many examples oneDNN makes them about twice as fast where MKL leaves a processor's widest
-    instructions aside; its call costs too much for a training batch.
+    Of many examples oneDNN is at least as fast at any width.
     """
     if (
         2 * len(x) >= ROWS
         and x.dtype == torch.float32
         and x.is_cpu
-        and torch.backends.mkldnn.is_available()
+        and products.load_linear() is not None
     ):
-        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight.t(), bias, "relu", [], "")
-        return made
+        return products.make_units(x, transposed, bias)
     return torch.addmm(bias, x, weight).relu_()
 
 
@@ -117,7 +127,7 @@ def plain_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
     """
     readout = views.readout()
     if len(x) == 1:
-        weight, bias = views.first_layers[0]
+        weight, _, bias = views.first_layers[0]
         hidden.append(torch.addmm(bias, x[0], weight).relu_())
         return torch.mv(hidden[0], readout[0]).add_(views.offset()).unsqueeze(0)
     f = x.new_empty(x.shape[:2])
@@ -155,6 +165,39 @@ def _alone_backward(x: Tensor, readout: Tensor, h: Tensor, g: Tensor) -> Tensor:
     first_layer *= readout
     of_readout, of_offset = torch.mv(h.t(), g), column.sum(0)
     return torch.cat([first_layer.view(-1), -of_readout, of_readout, -of_offset, of_offset])
+
+
+def wide_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
+    """Do what ``plain_forward`` does for many inputs: run by run, with oneDNN's products."""
+    f = x.new_empty(x.shape[:2])
+    each = zip(f, x, views.readout(), views.first_layers, strict=True)
+    for into, inputs, readout, (_, transposed, bias) in each:
+        hidden.append(products.make_units(inputs, transposed, bias))
+        torch.mv(hidden[-1], readout, out=into)
+    return f.add_(views.offset().unsqueeze(1))
+
+
+def wide_backward(x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor) -> Tensor:
+    """Do what ``plain_backward`` does for many inputs.
+
+    The pattern of active units is weighted with the readout before the product, not after it: it
+    has fewer elements than the gradient.
+    """
+    (_, n, features), units = x.shape, views.units
+    out = torch.empty_like(views.theta)
+    _, _, g_weight_2, g_bias_2 = split(out, features, units)
+    first_layer = out[:, : (features + 1) * units].view(-1, features + 1, units)
+    scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
+    weights = views.readout().unsqueeze(1).expand(-1, n, -1)
+    each = zip(first_layer, g_weight_2[:, 1], scaled, weights, hidden, g, strict=True)
+    for into, of_readout, inputs, weight, h, slope in each:
+        active = torch.ops.aten.threshold_backward.default(weight, h, 0)
+        into.copy_(products.multiply(inputs, active))
+        torch.mv(h.t(), slope, out=of_readout)
+    torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
+    torch.sum(g, -1, out=g_bias_2[:, 0, 1])
+    torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
+    return out
 
 
 def tiles(runs: int, n: int, units: int) -> list[slice]:
