@@ -122,8 +122,8 @@ def evaluate(
 def steps_per_second(
     name: str, features: Tensor, data: PUData, hidden: HiddenLabels, batch_size: int, seconds: float
 ) -> float:
-    """Train one run for about ``seconds`` and return its steps per second, evaluation every 100
-    steps included.
+    """Train one run for about ``seconds`` and return its steps per second of processor time,
+    evaluation every 100 steps included.
     """
     entry = catalog.get(name)
     index = {
@@ -167,8 +167,8 @@ def steps_per_second(
         n: torch.optim.SGD(getattr(algorithm, n).parameters(), lr=1e-3, momentum=0.9)
         for n in algorithm.networks
     }
-    began, step = time.perf_counter(), 0
-    while step % 100 or time.perf_counter() - began < seconds or step == 0:
+    began, step = time.process_time(), 0
+    while step % 100 or time.process_time() - began < seconds or step == 0:
         if step % setup.epoch == 0:
             algorithm.on_epoch(phase, step // setup.epoch, passes)
         (x_p, i_p, _), (x_u, i_u, y_u) = next(loaders[0]), next(loaders[1])
@@ -197,4 +197,4 @@ def steps_per_second(
         step += 1
         if step % 100 == 0:
             evaluate(algorithm, sets, data.prior, passes)
-    return step / (time.perf_counter() - began)
+    return step / (time.process_time() - began)

@@ -5,8 +5,9 @@
     python benchmarks/speed.py --network resnet32 --runs 8 --precision bf16
 
 Machines are shared and noisy, so only ratios within one call mean something: what is compared is
-measured in turn, round by round, and the median of the rounds is taken. The plain loop is
-benchmarks/baseline.py, or another file that defines ``steps_per_second`` like it.
+measured in turn, round by round, and the median of the rounds is taken. On a CPU it is per second
+of processor time of one core. The plain loop is benchmarks/baseline.py, or another file that
+defines ``steps_per_second`` like it.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ from puarena.experiments.duration import Shape, make_synthetic
 from puarena.experiments.machine import choose_device
 
 BASELINE = Path(__file__).with_name("baseline.py")
-SHAPES = {
+SHAPES = {  # Letter and USPS; other widths have the sizes of the first
     16: Shape((16,), 3900, 9100, 2000, 64, "mlp"),
     256: Shape((256,), 1200, 2800, 2000, 64, "mlp"),
 }
+FEATURES = [16, 64, 256, 784]
 ROUNDS = 3
 CAPTURES = {"auto": (True,), "off": (False,), "both": (True, False)}
 # Steps between two records, and the sizes of CIFAR-10. A CPU evaluates a tenth of the images and
@@ -211,10 +213,11 @@ def measure_images(
 
 
 def read_clock(device: str) -> float:
-    """Return the time when the device has done what it was given."""
+    """Return the time when the device has done what it was given; of a CPU, processor time."""
     if device == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter()
+        return time.perf_counter()
+    return time.process_time()
 
 
 def rename(row: training.Row, name: str) -> training.Row:
@@ -307,8 +310,10 @@ def print_measurements(measurements: Sequence[Measurement]) -> None:
             f"{m.algorithm:<14}{m.features:>9}{m.runs or 1:>6}{kind:>12}"
             f"{m.run_steps_per_second:>13,.0f}{m.step_microseconds:>11,.0f}"
         )
-    for label, ratio in compute_ratios(measurements).items():
-        print(f"largest fleet against {label}: {ratio:.1f} times the run-steps per second")
+    for features in dict.fromkeys(m.features for m in measurements):
+        of_width = [m for m in measurements if m.features == features]
+        for label, ratio in compute_ratios(of_width).items():
+            print(f"{features} features, largest fleet against {label}: {ratio:.1f} times")
 
 
 def print_images(measurements: Sequence[ImageMeasurement]) -> None:
@@ -338,7 +343,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--algorithms", help="names with commas between them")
-    parser.add_argument("--features", type=split_integers, default=[16])
+    parser.add_argument("--features", type=split_integers, default=FEATURES)
     parser.add_argument("--runs", type=split_integers, default=[1, 10, 30], help="in a fleet")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
@@ -380,7 +385,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if given.out is not None:
         content = {
             "machine": describe_machine(),
-            "ratios": compute_ratios(measurements),
+            "ratios": {
+                width: compute_ratios([m for m in measurements if m.features == width])
+                for width in dict.fromkeys(m.features for m in measurements)
+            },
             "measured": [asdict(m) for m in measurements],
         }
         given.out.write_text(json.dumps(content, indent=2))

@@ -14,7 +14,7 @@ import torch
 from puarena import training
 from puarena.algorithms import Algorithm, Phase, Setup, Update
 from puarena.catalog import get, names
-from puarena.networks import mlp
+from puarena.networks import mlp, products
 from puarena.networks.mlp import MLP, split
 from puarena.training import Fleet, FleetConfig
 from puarena.training.engine import Cycle
@@ -135,7 +135,8 @@ def test_the_network_and_its_gradient():
 
 
 @pytest.mark.parametrize(
-    ("runs", "n", "features"), [(1, 40, 5), (1, 1100, 4), (9, 40, 5), (3, 1100, 4)]
+    ("runs", "n", "features"),
+    [(1, 40, 5), (1, 1100, 4), (9, 40, 5), (3, 1100, 4), (1, 40, 210), (9, 40, 210)],
 )
 @pytest.mark.parametrize("onednn", [True, False])
 def test_every_way_to_multiply_gives_the_same(runs, n, features, onednn, monkeypatch):
@@ -143,7 +144,7 @@ def test_every_way_to_multiply_gives_the_same(runs, n, features, onednn, monkeyp
     the plain formula.
     """
     if not onednn:
-        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        monkeypatch.setattr(products, "load_linear", lambda: None)
     monkeypatch.setattr(
         mlp, "TILE", 4 * 40 * 500
     )  # four runs of the small batch: three groups of nine

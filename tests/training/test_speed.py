@@ -20,16 +20,20 @@ sys.path.remove(str(FOLDER))
 
 def test_ratios_are_of_one_call(tmp_path, capsys):
     out = tmp_path / "speed.json"
-    words = f"--algorithms nnpu --runs 1,3 --seconds 0.05 --device cpu --out {out}"
+    words = f"--algorithms nnpu --features 16,20 --runs 1,3 --seconds 0.05 --device cpu --out {out}"
     speed.main(words.split())
     written = json.loads(out.read_text())
-    assert set(written["ratios"]) == {"fleet of one", "baseline"}
-    rates = {m["runs"]: m["run_steps_per_second"] for m in written["measured"]}
+    assert set(written["ratios"]) == {"16", "20"}
+    ratios = written["ratios"]["20"]
+    assert set(ratios) == {"fleet of one", "baseline"}
+    rates = {
+        m["runs"]: m["run_steps_per_second"] for m in written["measured"] if m["features"] == 20
+    }
     assert set(rates) == {0, 1, 3}
-    assert written["ratios"]["baseline"] == pytest.approx(rates[3] / rates[0])
-    assert written["ratios"]["fleet of one"] == pytest.approx(rates[3] / rates[1])
+    assert ratios["baseline"] == pytest.approx(rates[3] / rates[0])
+    assert ratios["fleet of one"] == pytest.approx(rates[3] / rates[1])
     assert len(written["machine"]["source"]) == 16
-    assert "largest fleet against baseline" in capsys.readouterr().out
+    assert "20 features, largest fleet against baseline" in capsys.readouterr().out
 
 
 def test_every_plain_form_is_measured_that_needs_no_true_propensity():

@@ -78,7 +78,7 @@ class LayerViews:
                 strict=True,
             )
         )
-        self.threshold = products.find_threshold(self.theta)
+        self.threshold = products.find_threshold(self.theta, features)
 
     def of(self, theta: Tensor) -> bool:
         """Are these the parts of this tensor?"""
@@ -86,7 +86,7 @@ class LayerViews:
 
     def is_wide(self, x: Tensor) -> bool:
         """Does a step multiply these inputs run by run, with oneDNN?"""
-        return self.threshold is not None and x.shape[1] * x.shape[2] >= self.threshold
+        return x.shape[1] * x.shape[2] >= self.threshold
 
     def readout(self) -> Tensor:
         """What the hidden units are weighted with, ``[runs, units]``."""
@@ -178,21 +178,17 @@ def wide_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
 
 
 def wide_backward(x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor) -> Tensor:
-    """Do what ``plain_backward`` does for many inputs.
-
-    The pattern of active units is weighted with the readout before the product, not after it: it
-    has fewer elements than the gradient.
-    """
-    (_, n, features), units = x.shape, views.units
+    """Do what ``plain_backward`` does for many inputs, with the gradient of the hidden units."""
+    _, n, features = x.shape
     out = torch.empty_like(views.theta)
-    _, _, g_weight_2, g_bias_2 = split(out, features, units)
-    first_layer = out[:, : (features + 1) * units].view(-1, features + 1, units)
-    scaled = torch.cat([x * g.unsqueeze(-1), g.unsqueeze(-1)], -1).transpose(1, 2)
-    weights = views.readout().unsqueeze(1).expand(-1, n, -1)
-    each = zip(first_layer, g_weight_2[:, 1], scaled, weights, hidden, g, strict=True)
-    for into, of_readout, inputs, weight, h, slope in each:
-        active = torch.ops.aten.threshold_backward.default(weight, h, 0)
-        into.copy_(products.multiply(inputs, active))
+    g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, features, views.units)
+    gradients = zip(g_weight_1, g_bias_1[:, 0], g_weight_2[:, 1], strict=True)
+    each = zip(x.transpose(1, 2), views.readout(), hidden, g, gradients, strict=True)
+    ones = g.new_ones(n)
+    for inputs, readout, h, slope, (of_weight, of_bias, of_readout) in each:
+        active = torch.ops.aten.threshold_backward.default(slope.unsqueeze(1) * readout, h, 0)
+        of_weight.copy_(products.multiply(inputs, active))
+        torch.mv(active.t(), ones, out=of_bias)
         torch.mv(h.t(), slope, out=of_readout)
     torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
     torch.sum(g, -1, out=g_bias_2[:, 0, 1])

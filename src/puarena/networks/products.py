@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import torch
@@ -20,9 +21,9 @@ from puarena.errors import UserError
 
 VARIABLE = "PUARENA_PRODUCTS"
 CHOICES = ("auto", "mkl")  # "mkl": no product of a training step by oneDNN, for comparisons
-# Inputs of a run (examples x features) from which oneDNN pays: fewer cost less in one batched
-# product of several runs than in one call for each.
-MIN_INPUTS = 8192
+# oneDNN pays from so many inputs of a run (examples x features): fewer cost less in one batched
+# product of several runs than in one call for each. Narrow tables keep the bits that they had.
+MIN_INPUTS, MIN_FEATURES = 8192, 32
 
 
 @lru_cache(maxsize=1)
@@ -43,12 +44,12 @@ def read_choice() -> str:
     return choice
 
 
-def find_threshold(parameters: Tensor) -> int | None:
-    """Return the number of inputs of a run from which steps use oneDNN; None is never."""
-    if read_choice() == "mkl" or not parameters.is_cpu or parameters.dtype != torch.float32:
-        return None
-    fast = torch.backends.cpu.get_cpu_capability() == "AVX512" and load_linear() is not None
-    return MIN_INPUTS if fast else None
+def find_threshold(parameters: Tensor, features: int) -> float:
+    """Return the number of inputs of a run from which a step uses oneDNN; infinity is never."""
+    suits = parameters.is_cpu and parameters.dtype == torch.float32 and features >= MIN_FEATURES
+    if read_choice() == "mkl" or not suits or load_linear() is None:
+        return inf
+    return MIN_INPUTS if torch.backends.cpu.get_cpu_capability() == "AVX512" else inf
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:

@@ -1,0 +1,103 @@
+"""Products by oneDNN and the update in one pass: the same numbers, whatever a run's company."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+import torch
+
+from puarena.errors import UserError
+from puarena.networks import products
+from puarena.networks.mlp import MLP
+from puarena.training import optim
+from puarena.training.optim import RunSGD
+
+FEATURES, EXAMPLES = 130, 70  # more inputs than MIN_INPUTS, and no multiple of a vector's length
+
+needs_onednn = pytest.mark.skipif(
+    products.load_linear() is None, reason="this torch has no linear layer of oneDNN"
+)
+
+
+@pytest.fixture
+def onednn(monkeypatch):
+    """Take oneDNN whatever this processor is."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.delenv(products.VARIABLE, raising=False)
+
+
+def differentiate(runs, x, slopes):
+    """Return the logits of perceptrons of these seeds, and the gradient of a weighted sum."""
+    net = MLP(torch.tensor(runs), (x.shape[-1],))
+    f = net(x)
+    (gradient,) = torch.autograd.grad((f * slopes).sum(), [net.weight])
+    return f.detach(), gradient
+
+
+def draw(runs):
+    torch.manual_seed(3)
+    return torch.randn(runs, EXAMPLES, FEATURES), torch.randn(runs, EXAMPLES)
+
+
+@needs_onednn
+def test_both_libraries_give_the_same(onednn, monkeypatch):
+    x, slopes = draw(3)
+    fast = differentiate([1, 2, 3], x, slopes)
+    monkeypatch.setenv(products.VARIABLE, "mkl")
+    for got, want in zip(fast, differentiate([1, 2, 3], x, slopes), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+        assert not torch.equal(got, want)  # two libraries; equal bits are one library twice
+
+
+@needs_onednn
+def test_a_run_has_the_same_bits_alone_and_beside_a_ruined_run(onednn):
+    x, slopes = draw(3)
+    x[1] = float("nan")
+    together, alone = differentiate([1, 2, 3], x, slopes), differentiate([3], x[2:], slopes[2:])
+    for got, want in zip(together, alone, strict=True):
+        assert torch.equal(got[2:], want)
+        assert torch.isfinite(got[0]).all()
+
+
+@pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])
+def test_other_processors_and_narrow_tables_keep_the_usual_products(
+    capability, onednn, monkeypatch
+):
+    monkeypatch.setattr(products, "load_linear", lambda: print)  # as if it were there
+    numbers = torch.zeros(1)
+    assert products.find_threshold(numbers, FEATURES) == products.MIN_INPUTS
+    assert products.find_threshold(numbers, 16) == inf
+    assert products.find_threshold(numbers.double(), FEATURES) == inf
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert products.find_threshold(numbers, FEATURES) == inf
+
+
+def test_an_unknown_choice(monkeypatch):
+    monkeypatch.setenv(products.VARIABLE, "blas")
+    with pytest.raises(UserError) as error:
+        MLP(torch.tensor([1]), (3,))(torch.zeros(1, 2, 3))
+    assert error.value.code == "invalid-value"
+    assert "blas" in str(error.value)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_an_update_by_run_is_that_of_all_runs(nesterov, monkeypatch):
+    """Rates of the step, momenta of each run, a run that is left alone and one that is stopped."""
+    lr, momentum = torch.tensor([1e-3, 3e-2, 0.1, 0.2]), torch.tensor([0.9, 0.5, 0.99, 0.7])
+    size, fused = MLP(torch.arange(4), (FEATURES,)).weight[0].numel(), []
+    for least in (size, size + 1):
+        monkeypatch.setattr(optim, "MIN_FUSED_NUMBERS", least)
+        net = MLP(torch.arange(4), (FEATURES,))
+        sgd = RunSGD(net, lr, momentum, nesterov=nesterov)
+        torch.manual_seed(0)
+        for step in range(4):
+            if step == 2:
+                sgd.freeze(torch.tensor([False, False, True, False]))
+            g = torch.randn_like(net.weight)
+            sgd.step([g], torch.tensor(0.5**step), torch.tensor([True, True, True, step == 0]))
+        fused.append([net.weight.detach(), *sgd.buffers])
+        assert any(sgd.rows) == (least == size)
+    for got, want in zip(*fused, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+    assert not fused[0][0][2].any()  # a stopped run's parameters stay zero
