@@ -139,7 +139,6 @@ class RunSGD(RunOptimizer):
                 torch.addcmul(g, buffer, momentum) if self.nesterov else buffer, _like(rate, p)
             )
 
-
     def _update_by_run(
         self, rows: list[tuple[Tensor, Tensor]], grads: Tensor, lr: Sequence[Tensor]
     ) -> None:
