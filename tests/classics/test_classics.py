@@ -5,6 +5,7 @@ benchmark.
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -17,7 +18,10 @@ from puarena.catalog import explain
 from puarena.classics import (
     BaggingPUClassifier,
     BiasedClassifier,
+    DownSampledForestClassifier,
     ElkanNotoClassifier,
+    MaxentClassifier,
+    NaiveClassifier,
     SpiesClassifier,
 )
 from puarena.errors import UserError
@@ -31,6 +35,8 @@ FAST = {
     "bagging-pu": BaggingPUClassifier(n_estimators=5),
     "spies": SpiesClassifier(LogisticRegression()),
     "biased-lr": BiasedClassifier(LogisticRegression()),
+    "down-sampled-rf": DownSampledForestClassifier(n_estimators=20),
+    "maxent": MaxentClassifier(C=0.1),
 }
 
 
@@ -187,3 +193,40 @@ def test_the_engine_refuses_them():
     with pytest.raises(UserError, match="spies") as error:
         training.train([training.Row("spies", data, hidden, seed=0)], contract.CONFIG, x)
     assert error.value.code == "not-supported"
+
+
+def test_trees_of_the_forest_see_as_many_unlabeled_rows():
+    x, y, _ = mixture(300)
+    y[np.flatnonzero(y)[20:]] = 0
+    forest = DownSampledForestClassifier(n_estimators=30, random_state=0).fit(x, y)
+    for tree in forest.estimators_:
+        assert tree.tree_.n_node_samples[0] <= 40
+        assert tree.tree_.weighted_n_node_samples[0] == 40
+        assert tree.max_features == "sqrt"
+    assert len({tree.random_state for tree in forest.estimators_}) == 30
+
+
+def test_maxent_finds_an_optimum_in_the_middle():
+    """A species that lives at medium temperatures: no linear model can rank its places."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    lives = np.abs(x[:, 0]) < 0.7
+    y = (lives & (rng.random(3000) < 0.1)).astype(int)
+    new = rng.normal(size=(2000, 2))
+    truth = np.abs(new[:, 0]) < 0.7
+    scores = [
+        roc_auc_score(truth, model.fit(x, y).decision_function(new))
+        for model in (MaxentClassifier(), NaiveClassifier())
+    ]
+    assert scores[0] > 0.95
+    assert scores[1] < 0.65
+    constant = np.column_stack([x, np.ones(len(x))])
+    assert np.isfinite(MaxentClassifier().fit(constant, y).predict_proba(constant)).all()
+
+
+def test_naive_classifiers_predict_labels():
+    x, y, truth = mixture(4000)
+    for boosting in (False, True):
+        model = NaiveClassifier(boosting=boosting, random_state=0).fit(x, y)
+        assert model.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+        assert roc_auc_score(truth, model.decision_function(x)) > 0.9

@@ -188,6 +188,7 @@ def test_all_means_built_in_and_named_plugins(tmp_path):
 def test_suites_say_what_they_are():
     paper = ["tabular", "tabular-standardised", "images", "paper", "label-shift"]
     others = ["bias-demo", "bias-tabular", "standard", "tables", "tables-standardised"]
+    others += ["wild", "wild-demo"]
     assert suites.names() == ["demo", *paper, *others]
     for name in suites.names():
         assert suites.get(name).description.endswith((".", ")"))

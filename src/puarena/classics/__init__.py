@@ -12,7 +12,10 @@ _MODULES = {
     "BaggingPUClassifier": "bagging",
     "BiasedClassifier": "biased",
     "ClassicForm": "wrapper",
+    "DownSampledForestClassifier": "forest",
     "ElkanNotoClassifier": "elkan_noto",
+    "MaxentClassifier": "maxent",
+    "NaiveClassifier": "naive",
     "PUExtraTreesClassifier": "puet",
     "PUWrapper": "wrapper",
     "SarEMClassifier": "sar_em",
@@ -22,7 +25,10 @@ __all__ = [
     "BaggingPUClassifier",
     "BiasedClassifier",
     "ClassicForm",
+    "DownSampledForestClassifier",
     "ElkanNotoClassifier",
+    "MaxentClassifier",
+    "NaiveClassifier",
     "PUExtraTreesClassifier",
     "PUWrapper",
     "SarEMClassifier",
@@ -33,6 +39,9 @@ if TYPE_CHECKING:
     from puarena.classics.bagging import BaggingPUClassifier
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
+    from puarena.classics.forest import DownSampledForestClassifier
+    from puarena.classics.maxent import MaxentClassifier
+    from puarena.classics.naive import NaiveClassifier
     from puarena.classics.puet import PUExtraTreesClassifier
     from puarena.classics.sar_em import SarEMClassifier
     from puarena.classics.spies import SpiesClassifier

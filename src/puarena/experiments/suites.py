@@ -45,6 +45,28 @@ SHORT_TRAINING: dict[str, FixedValues] = {
 # paper's balance its classifier hardly moves in 800.
 PAN_THAT_TRAINS: Any = {"lr": 0.005, "balance": 0.01}
 
+# What practitioners fit to labeled and unlabeled rows.
+PRACTICAL = (
+    "naive-lr",
+    "naive-boosting",
+    "biased-lr",
+    "elkan-noto",
+    "bagging-pu",
+    "down-sampled-rf",
+    "maxent",
+)
+# Species with at least 30 presences, and 5 places with and without it in the survey.
+# fmt: off
+SPECIES = {
+    "awt": (*range(1, 21), 23, 26, 27, 28, 29, 30, 32, 35, 36, 38, 40),
+    "nsw": (4, 6, *range(8, 20), 21, 23, 24, 28, 43, *range(47, 55)),
+    "nz": (
+        *range(2, 10), *range(15, 21), 22, 25, 27, 30, 31, 32, 34, 36, 38, 43, 44, *range(46, 53),
+    ),
+}
+# fmt: on
+WILD_STEPS, WILD_WARMUP = 2_000, 400
+
 SUITES = [
     Spec(
         name="demo",
@@ -173,6 +195,45 @@ SUITES = [
         "numbers of Adult (weights of a hundred thousand and more) not even the oracle learns.",
         problems=[ProblemSpec(dataset=f"{name}-standardised", rates=(0.1,)) for name in TABLES],
         configs=1,
+    ),
+    Spec(
+        name="wild",
+        title="Labels that the world gave",
+        description="NHANES and the NCEAS species of three regions: labels as they were observed, "
+        "judged by an independent truth; the prior is estimated, since nobody knows it. What "
+        "practitioners use and four algorithms, 2,000 steps, one split; half an hour on two cores. "
+        "Needs puarena[species] and the files of nceas-awt, nceas-nsw and nceas-nz.",
+        problems=[
+            ProblemSpec(dataset="nhanes-diabetes"),
+            *(
+                ProblemSpec(dataset=f"nceas-{region}", cases=cases)
+                for region, cases in SPECIES.items()
+            ),
+        ],
+        algorithms=(*PRACTICAL, "nnpu", "nnpu-c", "vpu", "pn-naive"),
+        prior_source="estimate",
+        splits=1,
+        configs=1,
+        steps=WILD_STEPS,
+        warmup=WILD_WARMUP,
+        record_every=200,
+        hyper={"*": {"lr": 0.01, "batch_size": 64}},
+    ),
+    Spec(
+        name="wild-demo",
+        title="Labels that the world gave: diabetes",
+        description="Every algorithm and what practitioners use on NHANES, where some know that "
+        "they have diabetes and some do not; the prior is estimated. Embedded, five splits, 2,000 "
+        "steps; ten minutes on two cores.",
+        problems=[ProblemSpec(dataset="nhanes-diabetes")],
+        algorithms=("all", *PRACTICAL),
+        prior_source="estimate",
+        splits=5,
+        configs=1,
+        steps=WILD_STEPS,
+        warmup=WILD_WARMUP,
+        record_every=200,
+        hyper={"*": {"lr": 0.01, "batch_size": 64}},
     ),
 ]
 
