@@ -27,7 +27,7 @@ SPEC = {
             "labeling": ["scar", "class(strength=1)", "class(strength=3)", "lbe-b"],
         }
     ],
-    "algorithms": ["pn-naive", "nnpu-c", "sar-oracle", "sar-em-lr"],
+    "algorithms": ["pn-naive", "pn-quantile", "nnpu-c", "sar-oracle", "sar-em-lr"],
     "splits": 2,
     "configs": 1,
     "steps": 60,
@@ -108,6 +108,7 @@ def test_a_page_without_biased_labels_does_not_speak_of_them(tmp_path):
 
 
 def test_suites():
+    assert {"pue-c", "pn-quantile"} <= {*suites.get("bias-demo").algorithms}
     demo, whole = make_plan(suites.get("bias-demo")), make_plan(suites.get("bias-tabular"))
     ways = {run.problem.labeling.partition("(")[0] for run in demo.runs}
     assert ways == {"scar", "posterior", "boundary", "feature", "class", "property"}
@@ -156,12 +157,15 @@ def test_the_toy_shows_what_is_lost_and_recovered():
 
 def test_compute_bias_costs(folder):
     table = compute_bias_costs(folder, criterion="oa").set_index(["labeling", "method"])
-    assert (table.loc[(slice(None), "pn-naive"), "gain"] == 0).all()
+    assert set(table["naive"]) == {"pn-quantile"}  # the better of two naive baselines
+    assert (table.loc[(slice(None), "pn-quantile"), "gain"] == 0).all()
+    assert (table.loc[(slice(None), "pn-naive"), "gain"] < 0).all()
     assert table.loc[("class", "nnpu-c"), "n"] == 4  # two strengths, two splits
     assert table.loc[("scar", "nnpu-c"), "fall"] == 0
     row = table.loc[("class", "nnpu-c")]
     assert row["gain_low"] <= row["gain"] <= row["gain_high"]
     result = call("bias verdict {f}", f=folder)
     assert result.output.startswith("| method | boundary | class | scar |")
+    assert f"AUC {row['auc']:.1f}" in result.output
     with pytest.raises(UserError, match="there are 0"):
-        compute_bias_costs(report.load(folder).filter("algorithm <> 'pn-naive'"))
+        compute_bias_costs(report.load(folder).filter("algorithm NOT LIKE 'pn-%'"))

@@ -426,3 +426,21 @@ def test_command(tmp_path: Any) -> None:
     wrong = CliRunner().invoke(app, ["stats", str(tmp_path), "--metric", "acuracy"])
     assert wrong.exit_code == 2
     assert "'accuracy'" in wrong.stderr
+
+
+def test_who_is_above_the_best_naive_baseline() -> None:
+    means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.75, "pan": 0.6, "pn-oracle": 0.95}
+    means |= {"pn-naive": 0.5, "pn-quantile": 0.74}
+    two = [records(means | {"pan": 0.6 + i / 50}, dataset=f"d{i}") for i in range(2)]
+    found = summarize_one(pd.concat(two))
+    assert found.naive.startswith("2 of 4 methods have a better mean")
+    assert "pn-quantile (74.00): nnpu, vpu." in found.naive
+    assert found.to_dict()["naive"] == found.naive
+    # The gap is that to the better of the two baselines.
+    assert values(found.frame, "gap-closed")["nnpu"] == pytest.approx(6 / 21)
+    lower = summarize_one(records(means | {"upu": 0.745}))
+    assert lower.naive.startswith("3 of 4 methods")
+    assert lower.naive.endswith("; the others: pan.")
+    alone = summarize_one(records({name: means[name] for name in ("upu", "nnpu", "pn-naive")}))
+    assert "pn-naive (50.00)" in alone.naive
+    assert summarize_one(many()).naive == ""

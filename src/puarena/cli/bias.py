@@ -68,7 +68,7 @@ def verdict(
         str, typer.Option(metavar="C", help="the criterion that chooses the models")
     ] = "pa",
 ) -> None:
-    """Print what every method gains over the naive method by labeling, with 95% intervals."""
+    """Print mean, AUC and gain over the best naive baseline by labeling, with 95% intervals."""
     from puarena import metrics
     from puarena.report.bias import bias_costs_to_markdown, compute_bias_costs
 

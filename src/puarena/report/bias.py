@@ -1,4 +1,4 @@
-"""What biased labels cost: each method against the naive one, and against itself on SCAR labels."""
+"""What biased labels cost: each method against a naive one, and against itself on SCAR labels."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 GAIN_DRAWS = 2000  # of the bootstrap
+AUC = METRICS["auc"]
 PAIR = ["dataset", "case", "setting", "rate", "prior", "split"]
 
 
@@ -28,9 +29,10 @@ def compute_bias_costs(
 ) -> DataFrame:
     """Return one row per mechanism and method, as shown (most metrics in percent).
 
-    ``mean`` of the metric; ``gain`` over the naive baseline on the same data, and ``fall`` from the
-    same method's value on SCAR labels, both with 95% intervals (``_low``, ``_high``) of a bootstrap
-    over problems and splits; ``n`` pairs.
+    ``mean`` of the metric and ``auc``, the mean AUC; ``gain`` over the naive baseline on the same
+    data (``naive``: of several the one with the best mean), and ``fall`` from the same method's
+    value on SCAR labels, both with 95% intervals (``_low``, ``_high``) of a bootstrap over problems
+    and splits; ``n`` pairs.
     """
     import pandas
 
@@ -42,14 +44,15 @@ def compute_bias_costs(
         way=[labeling.describe_mechanism(text).name for text in frame["labeling"]],
     ).dropna(subset=["value"])
     lower = frame[frame["baseline"] & ~frame["supervised"]]
-    if lower["method"].nunique() != 1 or not curves.biased:
+    if lower.empty or not curves.biased:
         raise UserError(
-            "the cost of biased labels needs results with biased labels and one naive baseline "
-            f"(pn-naive); there are {lower['method'].nunique()}",
+            "the cost of biased labels needs results with biased labels and a naive baseline "
+            f"(pn-quantile or pn-naive); there are {lower['method'].nunique()}",
             "missing-data",
         )
     keys = [*PAIR, "labeling"]
-    naive = lower.set_index(keys)["value"].rename("naive")
+    reference = (record.sign * lower.groupby("method")["value"].mean()).idxmax()
+    naive = lower[lower["method"] == reference].set_index(keys)["value"].rename("naive")
     scar = frame[frame["way"] == labeling.SCAR].set_index([*PAIR, "method"])["value"]
     joined = frame.join(naive, on=keys).join(scar.rename("scar"), on=[*PAIR, "method"])
     joined = joined.assign(
@@ -58,6 +61,8 @@ def compute_bias_costs(
     rows = []
     for (way, method), part in joined.groupby(["way", "method"], sort=False):
         row = {"labeling": way, "method": method, "mean": part["value"].mean()}
+        auc = part[AUC.column].mean() if AUC.column in part else np.nan
+        row |= {"auc": AUC.factor * auc, "naive": reference}
         row["n"] = int(part["gain"].notna().sum())
         for name in ("gain", "fall"):
             values = part[name].dropna()
@@ -68,12 +73,12 @@ def compute_bias_costs(
 
 
 def bias_costs_to_markdown(table: DataFrame, ways: Iterable[str] | None = None) -> str:
-    """Return a row per method and a column per mechanism: mean, gain and its interval."""
+    """Return a row per method and a column per mechanism: mean, AUC, gain and its interval."""
     columns = list(ways or dict.fromkeys(table["labeling"]))
     rows = []
     for method, part in table.groupby("method", sort=False):
         texts = {
-            cell.labeling: f"{cell.mean:.1f} ({cell.gain:+.1f}: "
+            cell.labeling: f"{cell.mean:.1f}, AUC {cell.auc:.1f} ({cell.gain:+.1f}: "
             f"{cell.gain_low:+.1f} to {cell.gain_high:+.1f})"
             for cell in part.itertuples()
         }

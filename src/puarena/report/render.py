@@ -309,7 +309,7 @@ FORMATS = {"rank": ".2f", "whole": ".0f", "share": ".1%", "probability": ".2f"}
 PAIR_STATISTICS = ("wins", "ties", "losses")
 MEANINGS = {
     "elo": "Elo: rating from battles of splits; {origin}.",
-    "gap-closed": "gap closed: share of the way from the naive baseline to the oracle.",
+    "gap-closed": "gap closed: share of the way from the best naive baseline to the oracle.",
     "improvability": "improvable: share of the error that the best does not make.",
     "iqm": "IQM: interquartile mean over splits.",
     "wins": "won, tied, lost: number of problems, against {reference}.",
@@ -332,7 +332,7 @@ def show_statistics(everything: Sequence[Statistics], console: Console | None = 
     console = console or Console()
     for item in everything:
         console.print(Text(item.title, style="bold"))
-        console.print(Text(item.verdict), end="\n\n")
+        console.print(Text(" ".join(filter(None, [item.verdict, item.naive]))), end="\n\n")
         for grid in arrange_statistics(item):
             grid.to_terminal(console)
         for line in describe_statistics(item):

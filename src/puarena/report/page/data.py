@@ -18,7 +18,13 @@ from puarena.report.figures.learning_curves import draw_curves, make_curve_title
 from puarena.report.methods import read_problems
 from puarena.report.render import format_place, format_places
 from puarena.report.sources import GROUP, Curves
-from puarena.report.statistics import Standings, collect_scores, compute_standings, describe_winner
+from puarena.report.statistics import (
+    Standings,
+    collect_scores,
+    compute_standings,
+    describe_naive,
+    describe_winner,
+)
 from puarena.report.statistics.bootstrap import BOOTSTRAP_DRAWS, average_splits
 from puarena.report.statistics.ranking import compute_ranks
 from puarena.report.tables import ResultTable, format_number
@@ -191,6 +197,7 @@ def _collect_views(
             standings = compute_standings(splits, scores.datasets, higher, count=count)
             content[f"{metric}.{criterion}"] = {
                 "verdict": describe_winner(standings, metric),
+                "naive": describe_naive(scores, metric, wanted),
                 "unit": standings.unit,
                 "best": next((index.methods[name] for name in standings.table.index), -1),
                 "rows": _list_rows(standings, splits, scores.means.reindex(wanted), index, metric),

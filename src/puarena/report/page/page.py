@@ -69,6 +69,7 @@ def write_page(
         tables=tables,
         methods=data.get("methods", []),
         verdict=verdict,
+        naive=views[0]["naive"] if views else "",
         error=ERROR_KINDS[error],
         metrics=METRICS,
         criteria={name: CRITERIA[name] for name in by},

@@ -6,6 +6,7 @@ from puarena.report.statistics.summary import (
     Statistics,
     collect_scores,
     compute_standings,
+    describe_naive,
     describe_winner,
     summarize,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "Statistics",
     "collect_scores",
     "compute_standings",
+    "describe_naive",
     "describe_winner",
     "summarize",
 ]

@@ -29,9 +29,10 @@ class Scores:
     """Test results, as shown, of one metric of the models that one criterion chose."""
 
     splits: DataFrame  # one line per problem and split, one column per competing algorithm
-    baselines: DataFrame  # one line per problem, the columns ``naive`` and ``oracle``
+    baselines: DataFrame  # one line per problem, the columns ``naive`` (the best) and ``oracle``
     means: DataFrame  # one line per problem, one column per method, also of the baselines
     datasets: dict[str, str]  # the dataset of every problem
+    naive: tuple[str, ...] = ()  # the baselines without true labels
 
     def over(self, blocks: str) -> DataFrame:
         """Return one line per problem, or per problem and split."""
@@ -47,13 +48,16 @@ def collect_scores(selection: DataFrame, metric: str, criterion: str) -> Scores:
     splits = frame[~apart].groupby(["problem", "split", "method"])["score"].mean()
     means = frame.groupby(["problem", "method"])["score"].mean()
     kind = frame["supervised"].map({True: "oracle", False: "naive"})
-    kinds = frame[apart].assign(kind=kind).groupby(["problem", "kind"])["score"].mean()
+    references = frame[apart].assign(kind=kind, score=record.sign * frame["score"])
+    by_method = references.groupby(["problem", "kind", "method"])["score"].mean()
+    kinds = record.sign * by_method.groupby(["problem", "kind"]).max()
     table: Any = splits.unstack("method")
     baselines = kinds.unstack("kind").reindex(
         index=table.index.unique(0), columns=["naive", "oracle"]
     )
     datasets = dict(zip(frame["problem"], frame["dataset"], strict=True))
-    return Scores(table, baselines, means.unstack("method"), datasets)
+    naive = tuple(dict.fromkeys(references.loc[references["kind"] == "naive", "method"]))
+    return Scores(table, baselines, means.unstack("method"), datasets, naive)
 
 
 def _keep_competing(selection: DataFrame, algorithms: Sequence[str] | None) -> DataFrame:
@@ -212,6 +216,32 @@ def describe_winner(standings: Standings, metric: str) -> str:
     return "{} (n = {}, {}, {} each).".format(text, *counts)
 
 
+def describe_naive(scores: Scores, metric: str, problems: Sequence[str] | None = None) -> str:
+    """Return one line: which methods have a better mean than the best naive baseline.
+
+    ``problems`` are all of them if they are not given. The line is empty without such a baseline.
+    """
+    record = METRICS[metric]
+    means = scores.means if problems is None else scores.means.reindex(list(problems))
+    values = record.sign * means.dropna(axis=1, how="any").mean()
+    naive = values[[name for name in scores.naive if name in values]]
+    competing = values[[name for name in scores.splits.columns if name in values]]
+    if naive.empty or competing.empty:
+        return ""
+    best = str(naive.idxmax())
+    above = competing[competing > naive[best]].sort_values(ascending=False)
+    below = competing[competing <= naive[best]].sort_values(ascending=False)
+    value = f"{record.sign * naive[best]:.{record.decimals}f}"
+    text = (
+        f"{len(above)} of {_count(len(competing), 'method')} "
+        f"{'has' if len(above) == 1 else 'have'} a better mean than the best naive baseline, "
+        f"{best} ({value})"
+    )
+    if 0 < len(above) <= len(below):
+        return f"{text}: {', '.join(map(str, above.index))}."
+    return f"{text}; the others: {', '.join(map(str, below.index))}." if len(below) else f"{text}."
+
+
 def _join_names(names: Sequence[str], shown: int = 4) -> str:
     """Return names with commas; of more than ``shown`` names the last ones are counted."""
     rest = len(names) - shown
@@ -236,6 +266,7 @@ class Statistics:
     standings: Standings
     frame: DataFrame  # tidy, see ``bootstrap.COLUMNS``
     notes: tuple[str, ...]  # about all statistics; the frame has those of each
+    naive: str = ""  # which methods are above the best naive baseline, in a sentence
 
     @property
     def title(self) -> str:
@@ -260,6 +291,7 @@ class Statistics:
             "over": self.over,
             "reference": self.reference,
             "verdict": self.verdict,
+            "naive": self.naive,
             "tied": list(self.standings.tied),
             "unit": self.standings.unit,
             "notes": list(self.notes),
@@ -348,7 +380,8 @@ def _summarize_scores(
     frame = pandas.concat(parts, ignore_index=True)
     if standings.note:
         notes.insert(0, standings.note)
-    return Statistics(metric, criterion, over, against, standings, frame, tuple(notes))
+    naive = describe_naive(scores, metric)
+    return Statistics(metric, criterion, over, against, standings, frame, tuple(notes), naive)
 
 
 def _compute_amounts(

@@ -253,6 +253,7 @@ function describe(problems, list, view) {
   const splits = counts.length > 1 ? `${counts[0]} to ${counts.at(-1)}` : String(counts[0] ?? 0);
   byId("verdict").textContent = view ? view.verdict : problems.length
     ? "Means and places were not computed for this choice of filters; choose fewer of them." : "";
+  byId("board-naive").textContent = view ? view.naive : "";
   const note = view ? DATA.notes[view.note] : "";
   byId("board-note").textContent = view && note !== view.verdict ? note : "";
   byId("board-words").textContent = problems.length === 0 ? "No problem fits these filters."
