@@ -135,13 +135,14 @@ def describe_board(board: Board) -> dict[str, Any]:
         if not scores.splits.empty:
             standings = compute_standings(scores.splits, scores.datasets)
             sentence = describe_winner(standings, "accuracy")
-    facts = selection.drop_duplicates("method").set_index("method")
-    places = {} if standings is None else standings.table.to_dict("index")
+    first = selection.drop_duplicates("method")
+    facts: dict[str, Any] = dict(zip(first["method"], first.to_dict("records"), strict=True))
+    places: dict[Any, Any] = {} if standings is None else standings.table.to_dict("index")
     columns[0] |= {method: float(row["mean"]) for method, row in places.items()}
-    order = [*places, *(name for name in facts.index if name not in places)]
+    order = [*places, *(name for name in facts if name not in places)]
     lines = []
     for method in order:
-        algorithm = facts.at[method, "algorithm"]
+        algorithm = facts[method]["algorithm"]
         row = places.get(method, {})
         info = curves.methods.get(algorithm)
         origin = _describe_origin(board, algorithm, info.paper if info else "")
@@ -153,7 +154,7 @@ def describe_board(board: Board) -> dict[str, Any]:
                 _format_interval(row.get("place_low"), row.get("place_high")),
                 tuple(column.get(method) for column in columns),
                 tied=bool(row.get("tied", False)),
-                baseline=bool(facts.at[method, "baseline"] or facts.at[method, "supervised"]),
+                baseline=bool(facts[method]["baseline"] or facts[method]["supervised"]),
                 **origin,
             )
         )
@@ -190,14 +191,14 @@ def _describe_origin(board: Board, algorithm: str, paper: str) -> dict[str, Any]
     if algorithm not in board.ours:
         entry = next((each for each in board.entries if algorithm in each.card.methods), None)
     verdict = board.verdict if entry is None else entry.verdict
-    badges = ("published by us",) if entry is None else ("community",)
+    badges = ["published by us" if entry is None else "community"]
     if verdict is not None and verdict.reproduced:
-        badges += ("reproduced",)
+        badges.append("reproduced")
     if entry is None:
-        return {"author": cite(paper), "badges": badges}
+        return {"author": cite(paper), "badges": tuple(badges)}
     card = entry.card
     author = card.author or cite(paper)
-    return {"author": author, "code": card.code, "submission": card.name, "badges": badges}
+    return {"author": author, "code": card.code, "submission": card.name, "badges": tuple(badges)}
 
 
 def cite(paper: str) -> str:

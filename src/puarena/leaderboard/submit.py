@@ -337,14 +337,18 @@ def _are_equal(stored: Any, planned: Any) -> bool:
 
 
 def _find_wrong_curve(store: Results, curves: DataFrame, planned: Mapping[str, RunSpec]) -> str:
-    """Return which curve lacks a record, or does not go to its end."""
-    if store.is_summarized:
-        return ""
+    """Return which curve lacks a record, or does not go to its end.
+
+    A summary has the last record of every run, and those that a criterion chose.
+    """
     for name, steps in curves.groupby("run")["step"]:
         run = planned[str(name)]
         last = run.steps if catalog.get(run.algorithm).is_classic else run.all_steps
         due = {*range(run.record_every, last + 1, run.record_every), last}
-        if set(steps) != due or len(steps) != len(due):
+        if store.is_summarized:
+            if max(steps) != last or not set(steps) <= due:
+                return f"its run {name} ends at step {max(steps)}, not {last}"
+        elif set(steps) != due or len(steps) != len(due):
             return (
                 f"the curve of its run {name} has {len(steps)} records up to step {max(steps)}, "
                 f"not {len(due)} to {last}"
