@@ -229,6 +229,13 @@ def test_devices_are_not_mixed(usage):
         here.numpy()
 
 
+def test_a_fleet_on_the_second_gpu(usage):
+    x, data, hidden = toy()
+    some, config = rows("nnpu", 2, data, hidden), replace(CONFIG, steps=60)
+    curves = [train_captured(some, replace(config, device=f"cuda:{n}"), x) for n in (0, 1)]
+    same(*curves, 0)
+
+
 def test_nothing_is_left_pretended():
     if HAS_GPU:
         pytest.skip("there is a GPU")

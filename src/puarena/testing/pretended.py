@@ -398,18 +398,21 @@ class PretendedEvent:
     clock = 0.0  # milliseconds
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        self.at = 0.0
+        self.at, self.card = 0.0, 0
 
-    def record(self, *_: Any) -> None:
+    def record(self, stream: PretendedStream | None = None) -> None:
         """Note the time: a millisecond later than the last event."""
         PretendedEvent.clock += 1.0
         self.at = PretendedEvent.clock
+        self.card = Card.current if stream is None else stream.card
 
     def synchronize(self) -> None:
         """Do nothing."""
 
     def elapsed_time(self, other: PretendedEvent) -> float:
         """Return the milliseconds from this event to another."""
+        if self.card != other.card:
+            raise MixedDevicesError("CUDA error: invalid resource handle: events of two devices")
         return other.at - self.at
 
 

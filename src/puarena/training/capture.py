@@ -41,15 +41,16 @@ def release_idle_memory() -> None:
 
 @contextmanager
 def use_own_stream(device: torch.device) -> Iterator[None]:
-    """On a GPU, work on a stream of one's own: the default one cannot be captured."""
+    """On a GPU, work there on a stream of one's own: the default one cannot be captured."""
     if device.type != "cuda":
         yield
         return
-    outer, stream = torch.cuda.current_stream(), torch.cuda.Stream()
-    stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
+    with torch.cuda.device(device):
+        outer, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+        stream.wait_stream(outer)
+        with torch.cuda.stream(stream):
+            yield
+        outer.wait_stream(stream)
 
 
 class StepWatch(TorchDispatchMode):

@@ -49,7 +49,7 @@ class Log:
         if self.device.type != "cuda":
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(torch.cuda.current_stream(self.device))
         return event
 
     def add(self, step: int, phase: Phase, values: dict[str, Tensor]) -> Tensor:

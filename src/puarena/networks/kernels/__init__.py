@@ -6,10 +6,14 @@ Everything the kernels do has a plain counterpart in torch's own operations besi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Result = TypeVar("Result")
 
 
 @lru_cache(maxsize=1)
@@ -36,3 +40,16 @@ def find_shared_memory_bytes(device: torch.device) -> int:
 
     number = torch.cuda.current_device() if device.index is None else device.index
     return int(driver.active.utils.get_device_properties(number)["max_shared_mem"])
+
+
+def enter_device(launch: Callable[..., Result]) -> Callable[..., Result]:
+    """Launch on the device of the first argument: Triton launches on the current one."""
+
+    @wraps(launch)
+    def launch_there(first: Tensor, *others: Any, **options: Any) -> Result:
+        if not first.is_cuda:  # in the interpreter
+            return launch(first, *others, **options)
+        with torch.cuda.device(first.device):
+            return launch(first, *others, **options)
+
+    return launch_there

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from puarena.networks.kernels import enter_device
+
 ROWS, BATCH, HIDDEN = (
     4,
     32,
@@ -88,6 +90,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         tl.store(mine + weight_2 + 2 * units + 1, total)
 
 
+@enter_device
 def finish_forward(hidden: Tensor, theta: Tensor, features: int) -> Tensor:
     """Turn ``x W1`` (``[runs, n, units]``) into hidden units, in place, and return the logits."""
     runs, n, units = hidden.shape
@@ -100,6 +103,7 @@ def finish_forward(hidden: Tensor, theta: Tensor, features: int) -> Tensor:
     return f
 
 
+@enter_device
 def start_backward(g: Tensor, hidden: Tensor, theta: Tensor, out: Tensor, features: int) -> Tensor:
     """Write the gradients of biases and readout into ``out`` and return that of the hidden units
     before the ReLU.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from puarena.networks.kernels import enter_device, find_shared_memory_bytes
 from puarena.networks.kernels import resnet as kernels
 from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit
 
@@ -32,6 +33,7 @@ def _precision(x: Tensor) -> str:
     return "tf32x3" if x.dtype == torch.float32 else "ieee"
 
 
+@enter_device
 def _launch_convolve(
     x: Tensor,
     w: Tensor,
@@ -144,6 +146,7 @@ def convolve_back(
     return _launch_convolve(dy, w, unit, shape, True, other=other)
 
 
+@enter_device
 def settle(
     y: Tensor,
     unit: Unit,
@@ -183,6 +186,7 @@ def _sheet(c: int, elements: int = 2048) -> tuple[int, int]:
     return elements // cols, cols
 
 
+@enter_device
 def normalize(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> Tensor:
     """Return ``scale y + shift``, plus ``other``, cut at zero with ``relu``."""
     runs, n, side, _, c = y.shape
@@ -206,6 +210,7 @@ def normalize(y: Tensor, measured: Tensor, other: Tensor | None, relu: bool) -> 
     return out
 
 
+@enter_device
 def normalize_sums(
     g: Tensor, out: Tensor, y: Tensor, measured: Tensor, relu: bool, keep: bool
 ) -> tuple[Tensor, Tensor]:
@@ -240,6 +245,7 @@ def normalize_sums(
     return partial.sum(1), cut
 
 
+@enter_device
 def normalize_backward(
     g: Tensor, out: Tensor, y: Tensor, measured: Tensor, sums: Tensor, relu: bool
 ) -> Tensor:
@@ -254,6 +260,7 @@ def normalize_backward(
     return dy
 
 
+@enter_device
 def weight_gradient(x: Tensor, dy: Tensor, unit: Unit) -> Tensor:
     """Return the gradient of a convolution's weights, ``[runs, weights]`` in float32."""
     runs, n, side, _, c_in = x.shape

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from puarena.networks.kernels import enter_device
 
 BLOCK = 1024
 
@@ -25,8 +26,8 @@ def update(p, g, buffer, rate, momentum, n, size: tl.constexpr):  # type: ignore
     tl.store(p + where, tl.load(p + where, mask=inside) + moved * tl.load(rate + run), mask=inside)
 
 
+@enter_device
 def sgd_(p: Tensor, g: Tensor, buffer: Tensor, rate: Tensor, momentum: Tensor) -> None:
     """Do ``buffer = momentum buffer + g; p = p + rate buffer`` by row on contiguous tensors."""
     n = p[0].numel()
-    with torch.cuda.device(p.device):
-        update[(len(p), -(-n // BLOCK))](p, g, buffer, rate, momentum, n, size=BLOCK)
+    update[(len(p), -(-n // BLOCK))](p, g, buffer, rate, momentum, n, size=BLOCK)
