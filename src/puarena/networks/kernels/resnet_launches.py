@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puarena.networks.kernels import enter_device, find_shared_memory_bytes
+from puarena.networks.kernels import enter_device
 from puarena.networks.kernels import resnet as kernels
 from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit
 
