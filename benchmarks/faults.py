@@ -1,15 +1,16 @@
 """What interruptions cost: processes killed at random moments, bits flipped, folders raced for.
-Prints figures.
 
-    python benchmarks/faults.py group --times 50      # kill -9 of the whole process group python
-    benchmarks/faults.py worker --times 20     # kill -9 of single worker processes python
-    benchmarks/faults.py driver --times 20     # kill -9 of the process that manages them python
-    benchmarks/faults.py drivers --times 5     # two drivers in one folder, one killed python
-    benchmarks/faults.py ray --times 5         # a local Ray of three nodes: nodes, raylets, workers
-    killed python benchmarks/faults.py flips --times 400     # single bits of shards and states
-    python benchmarks/faults.py race --times 200      # two specs for one folder python
-    benchmarks/faults.py limits                # disk full, few handles, little memory, a folder
-    that goes
+Prints figures. One kind of fault per call, ``python benchmarks/faults.py KIND --times N``:
+
+    group     kill -9 of the whole process group
+    worker    kill -9 of single worker processes
+    driver    kill -9 of the process that manages them
+    drivers   two drivers in one folder, one killed
+    ray       a local Ray of three nodes: nodes, raylets, workers and the driver are killed
+    slurm     a SLURM on this machine (apt-get install slurm-wlm munge, as root): five faults
+    flips     single bits of shards and states
+    race      two specs for one folder
+    limits    disk full, few handles, little memory, a folder that goes
 
 benchmarks/soak.py has the hour of mixed suites.
 
@@ -53,6 +54,9 @@ SPEC = Spec(
 )
 SMALL = SPEC.override(steps=200, warmup=50)
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+SLURM_SECONDS = 600.0  # after which a run on SLURM counts as one that never ends
+RAY_SECONDS = 1500.0  # after which a run on Ray counts as one that never ends
 
 
 def curves(out: Path) -> pd.DataFrame:
@@ -77,11 +81,15 @@ def compare(out: Path, whole: Path) -> str:
     )
 
 
-def command(folder: Path, workers: int = 2, spec: Spec = SPEC) -> subprocess.Popen[bytes]:
+def command(
+    folder: Path, workers: int = 2, spec: Spec = SPEC, checkpoints: float | None = 1
+) -> subprocess.Popen[bytes]:
     """The experiment as a command with a process group of its own."""
     (folder / "spec.json").write_text(json.dumps(spec.to_dict()))
     words = ["run", folder / "spec.json", "--out", folder / "out", "--device", "cpu"]
-    words += ["--workers", workers, "--set", "checkpoint_every=1"]
+    words += ["--workers", workers]
+    if checkpoints is not None:
+        words += ["--set", f"checkpoint_every={checkpoints:g}"]
     call = [sys.executable, "-m", "puarena", *map(str, words)]
     return subprocess.Popen(
         call,
@@ -105,6 +113,13 @@ def members(group: int) -> list[int]:
     return found
 
 
+def is_worker(pid: int) -> bool:
+    """Is it a worker process of the run?"""
+    with suppress(OSError):
+        return "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
+    return False
+
+
 def _written(file: Path) -> float:
     try:
         return file.stat().st_mtime
@@ -117,13 +132,15 @@ def undisturbed(folder: Path, spec: Spec = SPEC) -> Path:
     return folder / "whole"
 
 
-def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
+def killed(
+    folder: Path, times: int, chance: random.Random, who: str, checkpoints: float | None
+) -> None:
     """Kill the group, the driver or one worker of it, at random moments, until that was done often
     enough.
     """
     whole, done, complete, left, training = undisturbed(folder), 0, 0, 0, 0
     while done < times:
-        began, process = time.time(), command(folder)
+        began, process = time.time(), command(folder, checkpoints=checkpoints)
         early = chance.random() < 0.2  # while it starts; else when it trains
         until = time.monotonic() + chance.uniform(0, 8) if early else float("inf")
         while process.poll() is None and done < times:
@@ -133,7 +150,8 @@ def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
             if until == float("inf") and trains:
                 until = time.monotonic() + chance.uniform(0, 6)
             if time.monotonic() >= until:
-                others = [pid for pid in members(process.pid) if pid != process.pid]
+                # multiprocessing's own tracker of resources is no worker.
+                others = [pid for pid in members(process.pid) if is_worker(pid)]
                 victims = others if who == "worker" else [process.pid]
                 if victims:
                     (os.killpg if who == "group" else os.kill)(
@@ -153,7 +171,7 @@ def killed(folder: Path, times: int, chance: random.Random, who: str) -> None:
             print(f"  {done} kills: {compare(folder / 'out', whole)}", flush=True)
             if done < times:
                 shutil.rmtree(folder / "out")
-    process = command(folder)
+    process = command(folder, checkpoints=checkpoints)
     process.wait()
     what = {"worker": "single processes", "group": "process groups", "driver": "drivers"}[who]
     print(
@@ -244,58 +262,77 @@ def race(folder: Path, times: int) -> None:
 
 
 def on_ray(folder: Path, fleets: int, times: int, chance: random.Random) -> None:
-    """A Ray of three nodes: nodes, raylets and workers of Ray are killed during many small fleets."""
-    import ray
+    """A Ray of three nodes: nodes, raylets, workers of Ray and the driver are killed during many
+    small fleets.
+    """
     from ray.cluster_utils import Cluster
 
     small = SMALL.override(configs=max(1, fleets // 20))
     puarena.run(small, folder / "whole", device="cpu", workers=1, fleet_size=1)
-    quiet = {"log_to_driver": False, "logging_level": "error"}
     for number in range(times):
         out = folder / f"out-{number}"
-        head = {"num_cpus": 0, "include_dashboard": False}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            cluster = Cluster(initialize_head=True, head_node_args=head)
-            disturb = Disturb(cluster, chance)
-            ray.init(address=cluster.address, **quiet)
+            head = {"num_cpus": 0, "include_dashboard": False}
+            disturb = Disturb(Cluster(initialize_head=True, head_node_args=head), chance)
         began = time.monotonic()
-        how: dict[str, Any] = {"engine": "ray", "fleet_size": 1, "checkpoint_every": 1}
-        outcome = puarena.run(small, out, device="cpu", progress=disturb, **how)
-        ray.shutdown()
-        cluster.shutdown()
+        code = disturb.run_disturbed(folder, out, small)
+        took = time.monotonic() - began
+        disturb.cluster.shutdown()
+        failed = len(open_results(out).failures())
+        if failed:  # a fleet whose process was killed four times
+            puarena.run(small, out, device="cpu", workers=1, retry_failed=True)
         print(
-            f"{len(open_results(out).shards())} fleets in {time.monotonic() - began:.0f} s with "
-            f"{disturb.counts} killed; {compare(out, folder / 'whole')}; "
-            f"{len(outcome.failures)} failed",
+            f"run {number}: exit {code}, {len(open_results(out).shards())} fleets in {took:.0f} s "
+            f"with {disturb.counts} killed, {failed} failed; {compare(out, folder / 'whole')}",
             flush=True,
         )
 
 
-class Disturb(Progress):
-    """Kills a node, a raylet or a worker of Ray now and then, and replaces nodes.
-
-    It does so when a fleet ends: Ray's cluster may only be changed from the main thread.
-    """
+class Disturb:
+    """Kills a node, a raylet, a worker or the driver of a Ray now and then; replaces nodes."""
 
     def __init__(self, cluster: Any, chance: random.Random) -> None:
-        super().__init__()
         self.cluster, self.chance = cluster, chance
         self.nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
-        self.counts = {"nodes": 0, "raylets": 0, "workers": 0}
-        self.due = time.monotonic() + 10
+        self.counts = {"nodes": 0, "raylets": 0, "workers": 0, "drivers": 0}
 
-    def end(self, fleet: Any, failure: str | None = None) -> None:
-        super().end(fleet, failure)
-        if time.monotonic() < self.due:
-            return
-        self.due = time.monotonic() + self.chance.uniform(2, 10)
+    def run_disturbed(self, folder: Path, out: Path, spec: Spec) -> int | str:
+        """Run a spec on the Ray, again if the driver was killed; return its exit code."""
+        (folder / "spec.json").write_text(json.dumps(spec.to_dict()))
+        words = ["run", folder / "spec.json", "--out", out, "--device", "cpu", "--fleet-size", 1]
+        words += ["--engine", "ray", "--set", f"address={self.cluster.address}"]
+        call = [sys.executable, "-m", "puarena", *map(str, words), "--set", "checkpoint_every=1"]
+        log = (folder / "ray.log").open("w")
+        quiet = {"env": ENVIRONMENT, "stdout": log, "stderr": log}
+        driver, due = subprocess.Popen(call, **quiet), float("inf")
+        latest = time.monotonic() + RAY_SECONDS
+        while driver.poll() is None:
+            time.sleep(0.2)
+            now = time.monotonic()
+            if now > latest:
+                driver.kill()
+                return "NEVER ENDED"
+            if due == float("inf") and any(out.glob("shards/[!.]*")):
+                due = now + self.chance.uniform(0, 4)
+            if now > due:
+                self.kill_one(driver)
+                due = time.monotonic() + self.chance.uniform(1, 6)
+            if driver.poll() == -signal.SIGKILL:
+                driver = subprocess.Popen(call, **quiet)
+        return driver.returncode
+
+    def kill_one(self, driver: subprocess.Popen[bytes]) -> None:
+        """Kill something, or replace a node that was killed."""
         if len(self.nodes) < 3:
-            self.nodes.append(self.cluster.add_node(num_cpus=1))
+            with suppress(Exception):  # a busy machine may be too slow for Ray; the next time then
+                self.nodes.append(self.cluster.add_node(num_cpus=1))
             return
         kind = self.chance.choice(list(self.counts))
-        self.counts[kind] += 1
-        if kind == "nodes":
+        if kind == "drivers":
+            driver.kill()
+            driver.wait()
+        elif kind == "nodes":
             node = self.nodes.pop(self.chance.randrange(3))
             self.cluster.remove_node(node, allow_graceful=False)
         elif kind == "raylets":
@@ -303,8 +340,10 @@ class Disturb(Progress):
             node.all_processes["raylet"][0].process.kill()
         else:
             workers = [pid for pid in members_below(os.getpid()) if is_busy(pid)]
-            if workers:
-                os.kill(self.chance.choice(workers), signal.SIGKILL)
+            if not workers:
+                return
+            os.kill(self.chance.choice(workers), signal.SIGKILL)
+        self.counts[kind] += 1
 
 
 def members_below(parent: int) -> list[int]:
@@ -322,6 +361,213 @@ def is_busy(pid: int) -> bool:
     with suppress(OSError):
         return "train_in_task" in Path(f"/proc/{pid}/cmdline").read_text()
     return False
+
+
+SLURM_CONF = """
+ClusterName=faults
+SlurmctldHost=HOST(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=PLACE/munge.socket
+CredType=cred/munge
+StateSaveLocation=PLACE/state
+SlurmdSpoolDir=PLACE/spool
+SlurmctldPidFile=PLACE/slurmctld.pid
+SlurmdPidFile=PLACE/slurmd.pid
+SlurmctldLogFile=PLACE/slurmctld.log
+SlurmdLogFile=PLACE/slurmd.log
+SlurmctldPort=16817
+SlurmdPort=16818
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+SlurmdTimeout=20
+KillWait=5
+MinJobAge=60
+SchedulerParameters=sched_interval=5
+NodeName=HOST NodeAddr=127.0.0.1 CPUs=CORES State=UNKNOWN
+PartitionName=faults Nodes=HOST Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Cluster:
+    """A SLURM on this machine without accounting: munged, slurmctld and slurmd of one's own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.daemons = place, {}
+        for name in ("state", "spool"):
+            (place / name).mkdir()
+        place.chmod(0o755)
+        key = place / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        text = SLURM_CONF.replace("PLACE", str(place)).replace("HOST", os.uname().nodename)
+        (place / "slurm.conf").write_text(text.replace("CORES", str(os.cpu_count())))
+        os.environ["SLURM_CONF"] = ENVIRONMENT["SLURM_CONF"] = str(place / "slurm.conf")
+        self.start("munged")
+        self.start("slurmctld")
+        self.start("slurmd")
+        until = time.monotonic() + 60
+        while "idle" not in self.ask("sinfo", "--noheader", "--format=%T"):
+            if time.monotonic() > until:
+                raise SystemExit(f"SLURM does not start; see {place}/*.log")
+            time.sleep(0.5)
+
+    def start(self, name: str) -> None:
+        """Start a daemon in the foreground."""
+        options = {
+            "munged": [
+                "--foreground", "--force", f"--key-file={self.place}/munge.key",
+                f"--socket={self.place}/munge.socket", f"--pid-file={self.place}/munged.pid",
+                f"--log-file={self.place}/munged.log", f"--seed-file={self.place}/munged.seed",
+            ],
+            "slurmctld": ["-D"],
+            "slurmd": ["-D", "-N", os.uname().nodename],
+        }  # fmt: skip
+        log = (self.place / f"{name}.out").open("a")
+        call = [f"/usr/sbin/{name}", *options[name]]
+        self.daemons[name] = subprocess.Popen(call, stdout=log, stderr=log)
+
+    def kill(self, name: str) -> None:
+        """Kill a daemon."""
+        self.daemons[name].kill()
+        self.daemons[name].wait()
+
+    @staticmethod
+    def ask(*call: str) -> str:
+        """The answer of a command of SLURM."""
+        return subprocess.run(call, capture_output=True, text=True, timeout=60).stdout
+
+    def jobs(self) -> list[str]:
+        """The jobs that run."""
+        call = ["squeue", "--noheader", "--array", "--states=RUNNING", "--format=%A"]
+        return self.ask(*call).split()
+
+    def end(self) -> None:
+        """End all jobs and daemons."""
+        self.ask("scancel", "--user=root")
+        time.sleep(2)
+        for daemon in reversed(self.daemons.values()):
+            daemon.terminate()
+            daemon.wait()
+
+
+def on_slurm(folder: Path, times: int, chance: random.Random) -> None:
+    """Five faults of a real SLURM: each run ends, and the next one computes what is missing."""
+    place = folder / "slurm"
+    place.mkdir()
+    small = SPEC.override(algorithms=["upu", "nnpu", "vpu"], steps=1500, warmup=0)
+    puarena.run(small, folder / "whole", device="cpu", workers=1)
+    (folder / "spec.json").write_text(json.dumps(small.to_dict()))
+    cluster = Cluster(place)
+    try:
+        for number in range(times):
+            for name, fault in SLURM_FAULTS.items():
+                out = folder / f"out-{number}-{name}".replace(" ", "-")
+                words = ["run", folder / "spec.json", "--out", out, "--device", "cpu"]
+                words += ["--engine", "slurm", "--workers", 2, "--set", "checkpoint_every=5"]
+                call = [sys.executable, "-m", "puarena", *map(str, words)]
+                began, codes = time.monotonic(), []
+                for attempt in range(4):
+                    log = (folder / "slurm.log").open("w")
+                    driver = subprocess.Popen(call, env=ENVIRONMENT, stdout=log, stderr=log)
+                    if attempt == 0:
+                        wait_for_training(driver, out)
+                        time.sleep(chance.uniform(0, 4))
+                        fault(cluster, driver)
+                    try:
+                        codes.append(driver.wait(SLURM_SECONDS))
+                    except subprocess.TimeoutExpired:
+                        driver.kill()
+                        codes.append("NEVER ENDED")
+                    if codes[-1] == 0:
+                        break
+                    call = [*call, "--retry-failed"]
+                cluster.ask("scancel", "--user=root")
+                print(
+                    f"{name}: exits {codes} after {time.monotonic() - began:.0f} s, "
+                    f"{compare(out, folder / 'whole')}",
+                    flush=True,
+                )
+    finally:
+        cluster.end()
+
+
+def wait_for_training(driver: subprocess.Popen[bytes], out: Path) -> None:
+    """Wait until a job has stored a fleet or a checkpoint."""
+    while driver.poll() is None and not (
+        any(out.glob("shards/[!.]*")) or any(out.glob("progress/[!.]*"))
+    ):
+        time.sleep(0.2)
+
+
+def kill_job(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Kill all processes of one job, which SLURM without accounting forgets."""
+    job = cluster.jobs()[0]
+    cluster.ask("scancel", "--signal=KILL", "--full", job)
+
+
+def kill_trainer(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Kill one process of a job that trains."""
+    found = subprocess.run(["pgrep", "-f", "submitit.core._submit"], capture_output=True, text=True)
+    below = {pid for pid in map(int, found.stdout.split()) if is_of(pid, cluster.jobs())}
+    if below:
+        os.kill(max(below), signal.SIGKILL)
+
+
+def is_of(pid: int, jobs: list[str]) -> bool:
+    """Is it a process of one of these jobs of SLURM?"""
+    with suppress(OSError):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return any(f"SLURM_JOB_ID={job}".encode() in variables for job in jobs)
+    return False
+
+
+def kill_node(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Kill slurmd and all jobs of its node, and start it again after a while."""
+    cluster.kill("slurmd")
+    for job in cluster.jobs():
+        for pid in map(int, (path.name for path in Path("/proc").glob("[0-9]*"))):
+            if is_of(pid, [job]):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+    time.sleep(5)
+    cluster.start("slurmd")
+
+
+def kill_controller(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Kill slurmctld and start it again after a while."""
+    cluster.kill("slurmctld")
+    time.sleep(8)
+    cluster.start("slurmctld")
+
+
+def kill_driver(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Kill the process that submitted the jobs; they go on."""
+    driver.kill()
+
+
+def send_time_limit(cluster: Cluster, driver: subprocess.Popen[bytes]) -> None:
+    """Send the signal of the time limit: the job saves checkpoints and is queued again."""
+    for job in cluster.jobs()[:1]:
+        cluster.ask("scancel", "--signal=USR2", job)
+
+
+SLURM_FAULTS = {
+    "a job killed": kill_job,
+    "a process of a job killed": kill_trainer,
+    "a node lost": kill_node,
+    "slurmctld killed": kill_controller,
+    "the driver killed": kill_driver,
+    "time limit": send_time_limit,
+}
 
 
 def limits(folder: Path) -> None:
@@ -394,17 +640,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "kind", choices=["group", "worker", "driver", "drivers", "ray", "flips", "race", "limits"]
+        "kind",
+        choices=["group", "worker", "driver", "drivers", "ray", "slurm", "flips", "race", "limits"],
     )
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--fleets", type=int, default=60)
+    parser.add_argument("--checkpoints", type=float, help="seconds; default: the package's")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if given.kind in ("group", "worker", "driver"):
-            killed(folder, given.times, chance, given.kind)
+            killed(folder, given.times, chance, given.kind, given.checkpoints)
         elif given.kind == "drivers":
             drivers(folder, given.times, chance)
         elif given.kind == "flips":
@@ -413,6 +661,8 @@ def main() -> None:
             race(folder, given.times)
         elif given.kind == "ray":
             on_ray(folder, given.fleets, given.times, chance)
+        elif given.kind == "slurm":
+            on_slurm(folder, given.times, chance)
         else:
             limits(folder)
 

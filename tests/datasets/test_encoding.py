@@ -122,6 +122,16 @@ def test_refused_columns(values, token):
     assert "'day'" in str(caught.value)
 
 
+def test_one_huge_number_is_named_when_rows_are_predicted():
+    encoder = TableEncoder().fit(np.ones((4, 2)) * np.arange(4)[:, None])
+    rows = np.ones((3, 2))
+    rows[2, 1] = 1e308
+    for form in (encoder.dense, TableEncoder().fit):
+        with pytest.raises(ValueError, match="data row 3") as caught:
+            form(rows)
+        assert "'column 1'" in str(caught.value)
+
+
 def test_benchmark_tables_keep_every_value():
     table = pd.DataFrame({"a": [1, np.nan, 4, 3], "b": ["x", None, "y", "x"]})
     filled = fill_gaps(table)

@@ -273,7 +273,8 @@ def test_bad_values_name_column_and_row(folder, value, code):
     calls = [*map(str, CALLS)]
     calls[7] = value
     table(calls=calls).to_csv(folder / "t.csv", index=False)
-    fails(describe(folder, standardize=False), code, "'calls'", "data row 8")
+    for standardize in (False, True):
+        fails(describe(folder, standardize=standardize), code, "'calls'", "data row 8")
 
 
 def test_missing_labels(folder):

@@ -280,9 +280,14 @@ def test_doctor(store: Folder) -> None:
 
 
 def test_a_damaged_list_of_methods_is_named(tmp_path: Path) -> None:
-    folder = Folder.create(tmp_path / "out", SPEC, "abc", methods=({"name": "mine"},)).path
-    assert open_results(folder).info.methods == ({"name": "mine"},)
+    folder = Folder.create(
+        tmp_path / "out", SPEC, "abc", methods=({"name": "mine", "base": "mine"},)
+    ).path
+    assert open_results(folder).info.methods == ({"name": "mine", "base": "mine"},)
     assert "methods" not in json.loads((folder / "spec.json").read_text())
+    (folder / "methods.json").write_text('[{"name": 5, "base": "mine"}]')
+    with raises_user_error("damaged-file", "methods.json"):
+        open_results(folder)
     (folder / "methods.json").write_text("[{")
     with raises_user_error("damaged-file", "methods.json"):
         open_results(folder)

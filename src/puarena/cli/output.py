@@ -1,6 +1,7 @@
 """Printing: answers on stdout, as a table, text or JSON; everything else on stderr by ``logging``.
 
-All text goes through :func:`print_text` and the consoles of :func:`open_console`.
+All text goes through :func:`print_text` and the consoles of :func:`open_console`, which leave out
+control characters: names and reasons in results may be anyone's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from puarena.utils.plain import to_json
+from puarena.utils.terminal import open_console, strip_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,15 +110,8 @@ log.addHandler(_TerminalHandler())
 
 
 def print_text(text: str, stderr: bool = False) -> None:
-    """Print a text as it is."""
-    typer.echo(text, err=stderr)
-
-
-def open_console(stderr: bool = False) -> Console:
-    """Return a console that prints tables and styled text on stdout or stderr."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    """Print a text without control characters."""
+    typer.echo(strip_controls(text), err=stderr)
 
 
 View = str | Mapping[str, str] | Callable[["Console"], object] | None

@@ -31,7 +31,7 @@ FloatMatrix = npt.NDArray[np.float64]
 DATE_PATTERN = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
 DATE_ADVICE = "turn them into numbers (such as days since an event) or drop them."
 MAX_DATE_SAMPLE = 50  # values that decide whether a text column contains dates
-MAX_NUMBER = 1e100  # the squares of larger numbers overflow
+MAX_NUMBER = 1e30  # larger numbers stand for missing ones, or their squares overflow
 MAX_CATEGORIES = 30  # frequent values of a category that get a column of their own
 MAX_BENCHMARK_CATEGORIES = 1000  # values of a category in benchmark datasets, which keep all
 IDENTIFIER_SHARE = 0.9  # a text column with this share of different values identifies rows
@@ -127,7 +127,7 @@ class TableEncoder:
 
     def dense(self, X: Any) -> FloatMatrix:
         """Return numbers without gaps, indicators of gaps, and 0/1 columns of categories."""
-        if isinstance(X, np.ndarray) and self._is_plain and not np.isnan(X).any():
+        if isinstance(X, np.ndarray) and self._is_plain and (np.abs(X) <= MAX_NUMBER).all():
             return X.astype(np.float64, copy=False)
         parts: list[FloatMatrix] = []
         for column, values in self._matching_columns(X):
@@ -248,10 +248,20 @@ def _read_columns(X: Any) -> list[tuple[str, npt.NDArray[Any]]]:
     else:
         table = [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
     for name, values in table:
-        if values.dtype.kind == "f" and (np.abs(values) > MAX_NUMBER).any():
-            message = f"column '{name}' has numbers beyond {MAX_NUMBER:g}, which are too large."
-            raise ValueError(message)
+        if values.dtype.kind == "f":
+            check_magnitude(name, values)
     return table
+
+
+def check_magnitude(name: str, values: FloatMatrix) -> None:
+    """Raise an error for a number that is too large; one such number would blank its column."""
+    large = np.abs(values) > MAX_NUMBER
+    if large.any():
+        row = int(large.argmax())
+        raise ValueError(
+            f"column '{name}' has {values[row]:g} in data row {row + 1}, which is too large (at "
+            f"most {MAX_NUMBER:g}); correct it, or leave it empty if it stands for a missing value."
+        )
 
 
 def _read_column(name: str, column: Any) -> npt.NDArray[Any]:

@@ -25,7 +25,7 @@ the whole file, because the features are stored once for all splits: no label en
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,7 +35,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from puarena.datasets.base import Dataset, DatasetInfo, copy_facts
 from puarena.datasets.download import check_checksum, locate_remote_table
-from puarena.datasets.encoding import TableEncoder, fill_gaps, is_numeric, make_benchmark_encoder
+from puarena.datasets.encoding import (
+    TableEncoder,
+    check_magnitude,
+    fill_gaps,
+    is_numeric,
+    make_benchmark_encoder,
+)
 from puarena.datasets.remote import is_remote, read_record
 from puarena.datasets.tables import FILE_KINDS, file_kind, read_table, spell_label
 from puarena.errors import UserError, suggest, unknown_name
@@ -295,6 +301,8 @@ def _to_numbers(
             row, column = np.argwhere(bad)[0]
             where = f"column '{frame.columns[column]}' in data row {row + 1}"
             raise UserError(f"{source}: the value of {where} is {what}", "missing-data")
+    for at, name in enumerate(frame.columns):
+        _encode(source, partial(check_magnitude, name, values[:, at]))
     return values
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from puarena.errors import UserError
 from puarena.experiments.checkpoints import parse_marks
 from puarena.results import Folder
-from puarena.results.parquet import scan
+from puarena.results.parquet import check_resources, quote_name, scan
 from puarena.results.planned import FILE as PLANNED
 from puarena.results.records import FailureNote, read_record
+from puarena.results.schema import COLUMNS, find_wrong_rows
 from puarena.utils.files import describe_error
 
 CHECKED_FOLDERS = ("shards", "progress", "failures")
@@ -91,36 +92,55 @@ def _check_shards(
     store: Folder, checkup: Checkup, planned: set[str] | None
 ) -> Iterator[tuple[Path, str]]:
     owners: dict[str, Path] = {}
-    for file, fault in store.inspect_shards().items():
-        runs: set[str] = set()
-        if not fault:
-            runs, fault = _read_runs(file)
+    faults = store.inspect_shards()
+    sound = [file for file, fault in faults.items() if not fault]
+    runs, wrong = _read_runs(sound)
+    faults |= wrong
+    for file, fault in faults.items():
         if fault:
             yield file, fault
             continue
-        doubled = [run for run in runs if owners.setdefault(run, file) != file]
+        own = runs.get(file, set())
+        doubled = [run for run in own if owners.setdefault(run, file) != file]
         checkup.shards += 1
-        checkup.runs += len(runs) - len(doubled)
-        foreign = runs - planned if planned is not None else set()
+        checkup.runs += len(own) - len(doubled)
+        foreign = own - planned if planned is not None else set()
         if foreign:
             yield file, f"has {len(foreign)} runs that were not planned"
         elif doubled:
             yield file, f"has {len(doubled)} runs that {owners[doubled[0]].name} has, too"
 
 
-def _read_runs(file: Path) -> tuple[set[str], str]:
-    """Return the runs of an intact shard, and what is wrong with its records."""
+def _read_runs(files: Sequence[Path]) -> tuple[dict[Path, set[str]], dict[Path, str]]:
+    """Return the runs of intact shards, and what is wrong with the records of some."""
     import duckdb
 
-    query = f"SELECT run, step, count(*) FROM {scan([file])} GROUP BY run, step"
-    try:
-        with duckdb.connect() as con:
-            rows = con.execute(query).fetchall()
-    except (duckdb.Error, OSError) as error:
-        return set(), f"cannot be read ({describe_error(error)})"
-    repeated = any(count > 1 for _, _, count in rows)
-    fault = "has two records of one run and step" if repeated else ""
-    return {run for run, _, _ in rows}, fault
+    runs: dict[Path, set[str]] = {}
+    if not files:
+        return runs, {}
+    with duckdb.connect() as con:
+        try:
+            names = ", ".join(map(quote_name, COLUMNS))
+            rows = f"SELECT filename, {names} FROM {scan(files, named=True)}"
+            query = "SELECT filename, run, count(*), count(DISTINCT step) FROM ({}) GROUP BY ALL"
+            found = con.execute(query.format(rows)).fetchall()
+            wrong = find_wrong_rows(con, f"SELECT * REPLACE (filename AS fleet) FROM ({rows})")
+        except (duckdb.Error, OSError) as error:
+            check_resources(error)
+            if len(files) == 1:
+                return runs, {files[0]: f"cannot be read ({describe_error(error)})"}
+            faults = {}
+            for file in files:
+                own, fault = _read_runs([file])
+                runs |= own
+                faults |= fault
+            return runs, faults
+    faults = {Path(file): what for file, what in wrong}
+    for file, run, records, steps in found:
+        runs.setdefault(Path(file), set()).add(run)
+        if records > steps:
+            faults.setdefault(Path(file), "has two records of one run and step")
+    return runs, faults
 
 
 def _check_checkpoint(marks: Mapping[str, str], planned: set[str] | None) -> str:

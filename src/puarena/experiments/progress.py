@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
 from puarena import catalog
 from puarena.utils.notebook import in_notebook
+from puarena.utils.terminal import open_console, strip_controls
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from puarena.experiments.plan import FleetSpec
 
 LINE_SECONDS = 5.0  # between two lines where nothing can be redrawn
@@ -103,7 +105,7 @@ class ConsoleProgress(Progress):
 
     def __init__(self, console: Console | None = None, verbose: bool = False) -> None:
         super().__init__()
-        self.console = console or Console(stderr=True, force_jupyter=False)
+        self.console = console or open_console(stderr=True, force_jupyter=False)
         self.verbose = verbose
         self.label = ""  # of the fleet that had the latest record
         self.messages: list[str] = []
@@ -194,7 +196,7 @@ class ConsoleProgress(Progress):
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
             # rich would end the process if nothing reads the pipe.
-            print(text, file=self.console.file, flush=True)
+            print(strip_controls(text), file=self.console.file, flush=True)
 
     def _draw_in_notebook(self) -> None:
         """Draw below the cell; unlike rich's display this needs no widgets."""

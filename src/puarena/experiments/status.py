@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.pu import Problem
 from puarena.results import Folder
+from puarena.utils.terminal import open_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -125,22 +126,20 @@ def _place(note: FailureNote) -> str:
 
 def show(store: Results, console: Console | None = None) -> FolderStatus:
     """Print the status as a tree."""
-    from rich.console import Console
 
     status = read_status(store)
-    (console or Console()).print(make_tree(status), soft_wrap=True)
+    (console or open_console()).print(make_tree(status), soft_wrap=True)
     return status
 
 
 def watch(store: Results, seconds: float = 2.0, console: Console | None = None) -> FolderStatus:
     """Show the tree and update it until nothing is missing, or until an interrupt."""
-    from rich.console import Console
     from rich.live import Live
 
     runs = store.known_runs()
     status = read_status(store, runs)
     first = make_tree(status, short=True)
-    with Live(first, console=console or Console(), auto_refresh=False) as live:
+    with Live(first, console=console or open_console(), auto_refresh=False) as live:
         try:
             while not status.is_over:
                 time.sleep(seconds)

@@ -27,6 +27,7 @@ from puarena.report.tables import ResultCell, format_number
 from puarena.results import Results
 from puarena.utils.files import cannot_read
 from puarena.utils.notebook import HtmlList, html_table
+from puarena.utils.terminal import open_console
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -454,10 +455,9 @@ def _explain_no_overlap(theirs: Iterable[Key], ours: set[str]) -> UserError:
 
 def show_comparison(comparisons: Sequence[Comparison], console: Console | None = None) -> None:
     """Print the comparisons, and at the end the rank correlations of all of them."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = console or Console()
+    console = console or open_console()
     for line in describe_protocols(comparisons):
         console.print(Text(line, style="bold"), end="\n\n")
     for item in comparisons:

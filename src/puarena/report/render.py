@@ -17,6 +17,7 @@ from puarena.report.statistics.bootstrap import ALPHA
 from puarena.report.tables import ResultTable, format_number
 from puarena.utils.files import escape_cell, write_file
 from puarena.utils.notebook import Bold
+from puarena.utils.terminal import open_console
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -120,10 +121,9 @@ class Grid:
 
 def to_terminal(tables: Sequence[ResultTable], console: Console | None = None) -> None:
     """Print the tables; without room for all columns one metric below the other."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = console or Console()
+    console = console or open_console()
     if not tables:
         console.print(NO_RESULTS)
     marks = ("bold", "in italics") if console.is_terminal else ("marked *", "")
@@ -326,10 +326,9 @@ TESTS = {
 
 def show_statistics(everything: Sequence[Statistics], console: Console | None = None) -> None:
     """Print the statistics of every metric and criterion."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = console or Console()
+    console = console or open_console()
     for item in everything:
         console.print(Text(item.title, style="bold"))
         console.print(Text(" ".join(filter(None, [item.verdict, item.naive]))), end="\n\n")

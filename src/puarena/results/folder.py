@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 from puarena import __version__
 from puarena.errors import UserError
 from puarena.experiments.spec import Spec
-from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.results import claims
 from puarena.results.parquet import (
     Footer,
@@ -42,16 +41,26 @@ from puarena.results.parquet import (
     scan,
     write_parquet,
 )
-from puarena.results.planned import Planned, read_planned, write_planned
+from puarena.results.planned import PLANNED_COLUMNS, Planned, read_planned, write_planned
 from puarena.results.records import (
     FailureNote,
     Origin,
     ResultsInfo,
     SummaryFacts,
+    parse_methods,
     parse_record,
+    read_bytes,
     read_record,
 )
-from puarena.results.schema import COLUMNS, FORMAT, OK, check_frame, has_schema, select_list
+from puarena.results.schema import (
+    COLUMNS,
+    FORMAT,
+    OK,
+    check_frame,
+    find_wrong_rows,
+    has_schema,
+    select_list,
+)
 from puarena.utils.files import (
     allow_open_files,
     cannot_read,
@@ -74,8 +83,8 @@ DAMAGED = "damaged"  # the folder for damaged files that were moved aside
 METHODS_FILE = "methods.json"
 SUMMARY_KEY = "puarena_summary"  # of a summary's metadata
 FLEET_NAME = re.compile(r"\w[\w.+=-]{0,199}", re.ASCII)
-CHOICE_COLUMNS = ("algorithm", "profile", "prior_source", "split", "config")
-PLANNED_COLUMNS = ("run", "fleet", *PROBLEM_COLUMNS, *CHOICE_COLUMNS)
+MANY_FILES = 64  # from which the rows are read once, if they are few
+FEW_ROWS = 300_000
 OUTCOMES = (  # a query for the status of every run
     f"SELECT run, coalesce(min(status) FILTER (WHERE status <> '{OK}'), '{OK}') "
     "FROM curves GROUP BY run"
@@ -93,6 +102,7 @@ class Results:
         self.path = path
         self.info = info
         self.spec_hash = info.spec_hash
+        self._checked: object = None  # the state of the files whose rows were checked
 
     @cached_property
     def spec(self) -> Spec:
@@ -177,7 +187,9 @@ class Results:
             )
             return con.sql(f"SELECT {nothing} LIMIT 0")
         with self.reading():
-            table = con.sql(_select_rows(files))
+            query = self._keep_few_rows(con, files)
+            self._check_rows(con, query)
+            table = con.sql(query)
             repeated = self._find_repeated_runs(table, files)
             if repeated:
                 kept = ", ".join(
@@ -190,6 +202,40 @@ class Results:
                     f"OR (run, fleet) IN ({chosen})",
                 )
         return table
+
+    def _keep_few_rows(
+        self, con: DuckDBPyConnection, files: Mapping[tuple[str, ...], Sequence[Path]]
+    ) -> str:
+        """Return a query for the rows of files; of many files with few rows, a table of them.
+
+        Every query would open all the files again.
+        """
+        query = _select_rows(files)
+        if sum(map(len, files.values())) < MANY_FILES:
+            return query
+        name = f"puarena_rows_{id(self)}"
+        few = f"SELECT * FROM ({query}) LIMIT {FEW_ROWS + 1}"
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {few}")
+        ((rows,),) = con.execute(f"SELECT count(*) FROM {name}").fetchall()
+        if rows <= FEW_ROWS:
+            return f"SELECT * FROM {name}"
+        con.execute(f"DROP TABLE {name}")
+        return query
+
+    def _check_rows(self, con: DuckDBPyConnection, query: str) -> None:
+        """Raise an error for rows that puarena would not write; once for the same files."""
+        state = self._state()
+        if self._checked != state:
+            for fleet, what in find_wrong_rows(con, query)[:1]:
+                raise UserError(
+                    f"'{self.path}' has rows that puarena did not write (fleet {fleet!r}: {what})",
+                    "wrong-format",
+                )
+            self._checked = state
+
+    def _state(self) -> object:
+        """Return what changes when a file does."""
+        return True
 
     @staticmethod
     def _find_repeated_runs(
@@ -423,6 +469,9 @@ class Folder(Results):
         }
         return list(stamps)
 
+    def _state(self) -> object:
+        return {file: stamp for file, (stamp, _) in self._verified.items()}
+
     def columns(self) -> dict[tuple[str, ...], list[Path]]:
         """Return the verified shards by their columns."""
         groups: dict[tuple[str, ...], list[Path]] = {}
@@ -438,23 +487,26 @@ class Folder(Results):
     def inspect_shards(self) -> dict[Path, str]:
         """Return what is wrong with each shard, empty if nothing, in order of their names."""
         files = list(self._stat_shards())
+        allow_open_files(len(files))
         footers = _read_all_footers(files)
-        return {file: self._find_fault(file, footers.get(file)) for file in files}
+        return dict(zip(files, self._find_faults(files, footers), strict=True))
 
     def _verify_shards(self, files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
         """Return the columns of shards; raises an error for the first that is damaged."""
         footers = _read_all_footers(files)
+        for file, fault in zip(files, self._find_faults(files, footers), strict=True):
+            if fault:
+                raise UserError(
+                    f"'{file}' {fault}; remove it, and 'puarena run' recomputes only what it held",
+                    "damaged-file",
+                )
+        return {file: tuple(footers[file].columns) for file in files}
+
+    def _find_faults(self, files: Sequence[Path], footers: Mapping[Path, Footer]) -> Iterator[str]:
+        """Yield what is wrong with each file, empty if nothing."""
         # Checksums are computed without the interpreter's lock, hence threads.
         with ThreadPoolExecutor() as pool:
-            faults = pool.map(lambda file: self._find_fault(file, footers.get(file)), files)
-            for file, fault in zip(files, faults, strict=True):
-                if fault:
-                    raise UserError(
-                        f"'{file}' {fault}; remove it, and 'puarena run' recomputes only what it "
-                        "held",
-                        "damaged-file",
-                    )
-        return {file: tuple(footers[file].columns) for file in files}
+            yield from pool.map(lambda file: self._find_fault(file, footers.get(file)), files)
 
     def _find_fault(self, file: Path, footer: Footer | None) -> str:
         """Return what is wrong with a shard, empty if nothing."""
@@ -642,13 +694,12 @@ def _read_info(path: Path) -> ResultsInfo:
 
 def _read_methods(file: Path) -> tuple[dict[str, Any], ...]:
     """Return the records of methods; none if the file does not exist."""
-    try:
-        return tuple(dict(facts) for facts in parse_json(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return ()
-    except OSError as error:
-        raise cannot_read(file, error) from error
-    except (ValueError, TypeError):
+    content = read_bytes(file, "restore or remove it")
+    try:
+        return parse_methods(content)
+    except ValueError:
         raise UserError(
             f"'{file}' is not the list of methods that puarena wrote; restore or remove it",
             "damaged-file",

@@ -88,10 +88,13 @@ def ask(relation: DuckDBPyRelation, sql: str) -> DuckDBPyRelation:
     return answer
 
 
-def scan(files: Iterable[Path]) -> str:
-    """Return SQL for the rows of Parquet files that have the same columns."""
+def scan(files: Iterable[Path], named: bool = False) -> str:
+    """Return SQL for the rows of Parquet files that have the same columns.
+
+    ``named`` adds a column ``filename``.
+    """
     # A folder named ``a=b`` would be a column with hive partitioning.
-    return f"read_parquet({list_files(files)}, hive_partitioning = false)"
+    return f"read_parquet({list_files(files)}, hive_partitioning = false, filename = {named})"
 
 
 def list_files(files: Iterable[Path]) -> str:

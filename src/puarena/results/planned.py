@@ -6,14 +6,22 @@ the same fleets: which runs are trained together decides how their sums are roun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puarena.errors import UserError
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.results.parquet import is_sealed, read_footers, scan, write_parquet
+from puarena.results.schema import COLUMNS, name_wrong_value
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CHOICE_COLUMNS = ("algorithm", "profile", "prior_source", "split", "config")
+PLANNED_COLUMNS = ("run", "fleet", *PROBLEM_COLUMNS, *CHOICE_COLUMNS)
 FILE, FLEET_SIZE_KEY = "planned.parquet", "puarena_fleet_size"
 
 
@@ -45,13 +53,14 @@ def read_planned(folder: Path) -> Planned | None:
     import duckdb
 
     file = folder / FILE
-    if not file.is_file():
+    if not os.path.lexists(file):
         return None
     try:
-        if not is_sealed(file):
-            raise ValueError("its checksum differs")
+        if not file.is_file() or not is_sealed(file):
+            raise ValueError("it is no file, or its checksum differs")
         with duckdb.connect() as con:
             footer = read_footers(con, [file])[file]
+            _check_columns(con, file, footer.columns)
             rows = con.execute(f"SELECT * FROM {scan([file])}").fetchall()
         limit = footer.metadata[FLEET_SIZE_KEY]
         runs = [dict(zip(footer.columns, row, strict=True)) for row in rows]
@@ -60,6 +69,19 @@ def read_planned(folder: Path) -> Planned | None:
         raise UserError(
             f"'{file}' is damaged; remove it, and 'puarena run' writes it again", "damaged-file"
         ) from error
+
+
+def _check_columns(con: DuckDBPyConnection, file: Path, columns: Mapping[str, str]) -> None:
+    """Raise ValueError for columns or values that puarena would not write."""
+    for name in PLANNED_COLUMNS:
+        # pandas holds whole numbers in eight bytes.
+        if columns.get(name, "").replace("BIGINT", "INTEGER") != COLUMNS[name]:
+            raise ValueError(f"it has no column {name} of that type")
+    wrong = name_wrong_value(PLANNED_COLUMNS)
+    if found := con.execute(
+        f"SELECT {wrong} AS what FROM {scan([file])} WHERE what <> '' LIMIT 1"
+    ).fetchall():
+        raise ValueError(found[0][0])
 
 
 def unite_planned(parts: Sequence[Planned | None]) -> Planned | None:

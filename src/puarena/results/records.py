@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from puarena.catalog import MethodInfo
 from puarena.errors import UserError
 from puarena.utils.files import cannot_read
 
@@ -25,6 +27,17 @@ def _check_versions(versions: dict[str, str]) -> dict[str, str]:
     return versions
 
 
+@lru_cache(maxsize=1)
+def _method_type() -> TypeAdapter[MethodInfo]:
+    return TypeAdapter(MethodInfo)
+
+
+def _check_method(facts: dict[str, Any]) -> dict[str, Any]:
+    _method_type().validate_python(facts)
+    return facts
+
+
+MethodFacts = Annotated[dict[str, Any], AfterValidator(_check_method)]
 Versions = Annotated[dict[str, str], AfterValidator(_check_versions)]
 AnyStored = TypeVar("AnyStored", bound="Stored")
 
@@ -92,7 +105,7 @@ class ResultsInfo(Stored):
     merged_by: str = ""
     sources: tuple[Origin, ...] = ()  # of joined results
     summary: SummaryFacts | None = None
-    methods: tuple[dict[str, Any], ...] = ()  # ``catalog.MethodInfo``; ``methods.json`` of a folder
+    methods: tuple[MethodFacts, ...] = ()  # ``catalog.MethodInfo``; ``methods.json`` of a folder
     spec: dict[str, Any]
 
 
@@ -151,14 +164,22 @@ class Verdict(Stored):
 
 def read_record(kind: type[AnyStored], file: Path, what: str, advice: str) -> AnyStored:
     """Read a record from a JSON file; ``what`` the file is and the ``advice`` go into the error."""
+    return parse_record(kind, read_bytes(file, advice), f"'{file}'", what, advice)
+
+
+def read_bytes(file: Path, advice: str) -> bytes:
+    """Read a file; a pipe or a device, which would block or never end, is an error."""
     try:
-        # A pipe or a device would block or never end.
         if not stat.S_ISREG(file.stat().st_mode):
             raise UserError(f"'{file}' is not a file; {advice}", "damaged-file")
-        content = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise cannot_read(file, error) from error
-    return parse_record(kind, content, f"'{file}'", what, advice)
+
+
+def parse_methods(content: bytes) -> tuple[dict[str, Any], ...]:
+    """Check the JSON of a list of methods; raise ValueError for anything else."""
+    return TypeAdapter(tuple[MethodFacts, ...]).validate_json(content)
 
 
 def parse_record(

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from puarena.catalog import STORED_FACTS
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.results.parquet import quote_name
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
     from pandas import DataFrame
 
 FORMAT = 3  # version of the results folder
@@ -71,6 +73,17 @@ METHOD_COLUMNS = (  # tell the rows of a table apart
     "precision",
     "optimizer",
 )
+RUN_COLUMNS = (  # have one value in all rows of a run
+    *PROBLEM_COLUMNS,
+    *METHOD_COLUMNS,
+    "split",
+    "config",
+    "hyper",
+    "batch_size",
+    "status",
+)
+MAX_TEXT = 10_000  # letters of a stored text
+STATUS = f"{OK}|diverged at step [0-9]{{1,9}}"
 # These may differ between two computations of the same run.
 COMPUTATION_COLUMNS = ("fleet", "seconds", "device", "version", "torch")
 
@@ -109,3 +122,46 @@ def check_frame(frame: DataFrame, fleet: str) -> None:
         raise ValueError(f"the shard of fleet {fleet!r} has rows of {sorted(others)}")
     if frame.duplicated(["run", "step"]).any():
         raise ValueError(f"the shard of fleet {fleet!r} has two rows of one run and step")
+
+
+def find_wrong_rows(con: DuckDBPyConnection, rows: str) -> list[tuple[str, str]]:
+    """Return fleets of rows that puarena would not write, each with what is wrong.
+
+    ``rows`` is a query for curves. Columns have their types; this is about the values.
+    """
+    facts = ", ".join(map(quote_name, RUN_COLUMNS))
+    values = ", ".join(
+        f"any_value({quote_name(name)}) AS {quote_name(name)}" for name in RUN_COLUMNS
+    )
+    method = ", ".join(map(quote_name, STORED_FACTS))
+    return con.execute(f"""
+        WITH runs AS (
+            SELECT run, fleet, {values}, min(hash({facts})) AS low, max(hash({facts})) AS high,
+                   bool_and(coalesce(step >= 0 AND selectable IS NOT NULL, false)) AS has_steps
+            FROM ({rows}) GROUP BY run, fleet)
+        SELECT coalesce(fleet, ''), {name_wrong_value(("run", "fleet", *RUN_COLUMNS))} AS what
+        FROM runs WHERE what <> ''
+        UNION ALL SELECT fleet, 'its records have wrong steps' FROM runs WHERE NOT has_steps
+        UNION ALL SELECT fleet, 'a run has rows of several kinds' FROM runs WHERE low <> high
+        UNION ALL SELECT max(fleet), 'a method has runs of several kinds' FROM runs
+            GROUP BY algorithm HAVING min(hash({method})) <> max(hash({method}))
+    """).fetchall()
+
+
+def name_wrong_value(columns: Iterable[str]) -> str:
+    """Return SQL for the first of these columns with a value that cannot be, and '' if all can."""
+    cases = []
+    for column in columns:
+        name, kind = quote_name(column), COLUMNS[column]
+        fits = f"{name} IS NOT NULL"
+        if kind == "INTEGER":
+            fits = f"{name} >= 0"
+        elif column == "rate":
+            fits = f"isfinite({name})"
+        elif column == "status":
+            fits = f"regexp_full_match({name}, '{STATUS}')"
+        elif kind == "VARCHAR":
+            controls = f"regexp_matches({name}, '[[:cntrl:]]')"
+            fits = f"length({name}) <= {MAX_TEXT} AND NOT {controls}"
+        cases.append(f"WHEN NOT coalesce({fits}, false) THEN '{column} has a wrong value'")
+    return f"CASE {' '.join(cases)} ELSE '' END"

@@ -317,7 +317,7 @@ def _describe_config(row: Mapping[Any, Any]) -> str:
         parts.append(f"batch {row['batch_size']}")
     try:
         values = dict(parse_json(row.get("hyper") or "{}"))
-    except ValueError:
+    except (ValueError, TypeError):
         values = {}
     for name, value in values.items():
         parts.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
