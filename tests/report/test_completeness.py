@@ -12,6 +12,7 @@ import puarena
 from bad_inputs import call
 from puarena.experiments.plan import make_plan
 from puarena.experiments.suites import get
+from puarena.pu import Problem
 from puarena.report import describe_missing_runs, describe_untrained_runs
 from puarena.report.compare import (
     compare,
@@ -41,7 +42,7 @@ def test_cases_that_a_dataset_lacks_are_left_out_with_a_note():
 
 def keep(folder: Folder, algorithms: dict[str, str]) -> None:
     """Plan runs by name, each of an algorithm."""
-    about = {"fleet": "f0", "dataset": "d"}
+    about = Problem("d", prior=0.5).columns() | {"fleet": "f0"}
     rows = {run: about | {"run": run, "algorithm": name} for run, name in algorithms.items()}
     folder.keep_planned(Planned(rows))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CHOICE_COLUMNS = ("algorithm", "profile", "prior_source", "split", "config")
 PLANNED_COLUMNS = ("run", "fleet", *PROBLEM_COLUMNS, *CHOICE_COLUMNS)
+NEEDED_COLUMNS = ("run", "fleet", *PROBLEM_COLUMNS, "algorithm")
 FILE, FLEET_SIZE_KEY = "planned.parquet", "puarena_fleet_size"
 
 
@@ -73,11 +74,12 @@ def read_planned(folder: Path) -> Planned | None:
 
 def _check_columns(con: DuckDBPyConnection, file: Path, columns: Mapping[str, str]) -> None:
     """Raise ValueError for columns or values that puarena would not write."""
-    for name in PLANNED_COLUMNS:
+    known = [name for name in PLANNED_COLUMNS if name in columns or name in NEEDED_COLUMNS]
+    for name in known:
         # pandas holds whole numbers in eight bytes.
         if columns.get(name, "").replace("BIGINT", "INTEGER") != COLUMNS[name]:
             raise ValueError(f"it has no column {name} of that type")
-    wrong = name_wrong_value(PLANNED_COLUMNS)
+    wrong = name_wrong_value(known)
     if found := con.execute(
         f"SELECT {wrong} AS what FROM {scan([file])} WHERE what <> '' LIMIT 1"
     ).fetchall():
