@@ -1,9 +1,9 @@
 """The figures of docs/replication.md, from the published summaries: seconds, a toy aside no
 training.
 
-    python benchmarks/replication.py            the effects, each with n and an interval python
-    benchmarks/replication.py --tables   both profiles and the published numbers side by side, in
-    Markdown
+    python benchmarks/replication.py            the effects, each with n and an interval
+    python benchmarks/replication.py --tables   both profiles and the published numbers side by
+                                                side, in Markdown
 
 With ``--results DIR`` from the summaries in a folder, such as the one that ``make replicate``
 writes.
@@ -122,20 +122,18 @@ def one_algorithm() -> None:
 
 
 def published_effects() -> None:
-    """The same in the published tables of Letter and USPS, Case 1."""
+    """The same in the published tables of Letter and USPS, both cases."""
     numbers = {
-        (k[0].dataset, *k[1:]): v[0]
+        ((k[0].dataset, k[0].case), *k[1:]): v[0]
         for k, v in read_published().items()
         if k[0].dataset in ("letter", "usps")
     }
+    problems = sorted({key[0] for key in numbers})
     methods = sorted({key[1:3] for key in numbers})
     for metric in ("recall", "accuracy"):
         gaps = [
             np.mean(
-                [
-                    numbers[(d, *m, metric, "pa")] - numbers[(d, *m, metric, "oa")]
-                    for d in ("letter", "usps")
-                ]
+                [numbers[(d, *m, metric, "pa")] - numbers[(d, *m, metric, "oa")] for d in problems]
             )
             for m in methods
         ]
@@ -145,7 +143,7 @@ def published_effects() -> None:
     calibrated = [base for base, is_calibrated in methods if is_calibrated]
     gain = [
         numbers[d, b, True, "accuracy", "oa"] - numbers[d, b, False, "accuracy", "oa"]
-        for d in ("letter", "usps")
+        for d in problems
         for b in calibrated
     ]
     print(
@@ -158,6 +156,9 @@ def agreements() -> None:
     for profile in PROFILES:
         comparisons = compare(source(profile))
         print(f"{profile}: {count_agreement(comparisons).verdict}")
+        for case in (1, 2):
+            part = [item for item in comparisons if item.problem.case == case]
+            print(f"    case {case}: {count_agreement(part).verdict}")
         lines = [x for item in comparisons if item.metric in PAPER_METRICS for x in item.cells]
         far = sum(
             abs(x.difference) > 3 * math.hypot(x.ours_error, x.published_error) for x in lines
@@ -169,16 +170,15 @@ def agreements() -> None:
         for item in comparisons:
             if item.metric == "accuracy":
                 near = sum(cell.agrees for cell in item.cells)
-                what = f"{item.problem.dataset}, accuracy by {item.published_criterion}"
+                where = f"{item.problem.dataset} {item.problem.case}"
+                what = f"{where}, accuracy by {item.published_criterion}"
                 print(
                     f"    {what}: Spearman {item.spearman:.2f} (n = {len(item.cells)}), {near} agree"
                 )
 
 
 def tables() -> None:
-    """Accuracy under OA, side by side; the published Case 2 is not among the numbers that come with
-    the package.
-    """
+    """Accuracy under OA, side by side."""
     theirs = {(k[0].dataset, k[0].case, *k[1:]): v for k, v in read_published().items()}
     ours = {}
     for profile in PROFILES:
@@ -190,17 +190,18 @@ def tables() -> None:
     for dataset in ("letter", "usps"):
         print(f"\n### {dataset.upper() if dataset == 'usps' else 'Letter'}: accuracy under OA\n")
         print(
-            "| method | definition, 1 | released, 1 | published, 1 | definition, 2 | released, 2 |"
+            "| method | definition, 1 | released, 1 | published, 1 | definition, 2 | released, 2 "
+            "| published, 2 |"
         )
-        print("| --- | ---: | ---: | ---: | ---: | ---: |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         for base, calibrated in dict.fromkeys(key[3:] for key in ours):
-            published = theirs.get((dataset, 1, base, calibrated, "accuracy", "oa"))
-            cells = [
-                ours.get((p, dataset, case, base, calibrated), "")
-                for case in (1, 2)
-                for p in sorted(PROFILES)
-            ]
-            cells.insert(2, f"{published[0]:.2f} ± {published[1]:.2f}" if published else "")
+            cells = []
+            for case in (1, 2):
+                cells += [
+                    ours.get((p, dataset, case, base, calibrated), "") for p in sorted(PROFILES)
+                ]
+                published = theirs.get((dataset, case, base, calibrated, "accuracy", "oa"))
+                cells.append(f"{published[0]:.2f} ± {published[1]:.2f}" if published else "")
             print(f"| {base}{'-c' if calibrated else ''} | {' | '.join(cells)} |")
 
 

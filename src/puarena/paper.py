@@ -39,6 +39,13 @@ ORDER = (
 )
 CALIBRATED = ("upu", "nnpu", "nnpu-ga", "pusb", "vpu", "dist-pu")  # with a calibrated row
 
+DATASET_TITLES = {
+    "letter": "Letter",
+    "usps": "USPS",
+    "cifar10": "CIFAR-10",
+    "imagenette": "ImageNette",
+}
+
 
 def find_place(base: str) -> int:
     """Return the place of a plain method; methods the paper does not list come last."""

@@ -19,6 +19,7 @@ from puarena.errors import UserError
 from puarena.pu.problem import Problem
 from puarena.report.compare import (
     Comparison,
+    add_paper_rows,
     compare,
     comparison_to_csv,
     comparison_to_markdown,
@@ -27,6 +28,7 @@ from puarena.report.compare import (
     read_published,
     show_comparison,
 )
+from puarena.report.tables import table
 from puarena.results import Folder
 from sample_results import SPEC, curves, records
 
@@ -37,17 +39,24 @@ NAMES = {(entry.base, entry.calibrated): entry.name for entry in ENTRIES}
 
 def letter(metric: str = "accuracy", criterion: str = "pa") -> dict[str, tuple[float, float]]:
     """What is published about letter."""
-    of = "letter", metric, criterion
-    return {NAMES[k[1:3]]: v for k, v in read_published().items() if (k[0].dataset, *k[3:]) == of}
+    of = "letter", 1, metric, criterion
+    return {
+        NAMES[k[1:3]]: v
+        for k, v in read_published().items()
+        if (k[0].dataset, k[0].case, *k[3:]) == of
+    }
 
 
 def test_the_published_numbers() -> None:
     found = read_published()
-    assert len(found) == 1380 == 4 * 23 * 5 * 3
+    assert len(found) == 2760 == 8 * 23 * 5 * 3
+    assert len({key[0] for key in found}) == 8  # four datasets, two cases
     letter, usps = (
         Problem(name, 1, "os", 0.3, 0.5, "scar", check=False) for name in ("letter", "usps")
     )
     assert found[letter, "nnpu", False, "accuracy", "pa"] == (85.13, 0.46)
+    second = Problem("letter", 2, "os", 0.3, 0.5, "scar", check=False)
+    assert found[second, "nnpu", False, "accuracy", "pa"] == (84.68, 0.34)
     assert found[usps, "vpu", True, "accuracy", "pa"] == (92.92, 0.07)
     assert {key[1:3] for key in found} <= set(NAMES)  # every name is one of ours
     calibrated = {key[1] for key in found if key[2]}
@@ -113,7 +122,7 @@ def test_which_profile_compares_with_what() -> None:
 def test_only_the_published_problems_compare() -> None:
     means = {"upu": 0.7, "nnpu": 0.8, "vpu": 0.9}
     others: list[dict[str, Any]] = [
-        {"case": 2},
+        {"case": 3},
         {"setting": "ts"},
         {"rate": 0.1},
         {"prior": 0.3},
@@ -233,3 +242,26 @@ def test_command(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["compare", str(other.path)])
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
     assert "nothing to compare" in wrong.stderr
+
+
+def test_the_paper_in_tables() -> None:
+    """Its row is after ours, has its numbers and does not compete; without ours it is there too."""
+    source = pd.concat([records({"nnpu": 0.7, "mine": 0.6}, dataset="letter", case=2)])
+    (plain,) = table(source)
+    (found,) = add_paper_rows([plain])
+    labels = [row.method.label for row in found.rows]
+    assert labels.index("nnpu (paper)") == labels.index("nnpu") + 1
+    assert "vpu-c (paper)" in labels
+    row = found.rows[labels.index("nnpu (paper)")]
+    assert (row.cells[0].mean, row.cells[0].error) == (84.68, 0.34)
+    assert row.title == "nnPU (paper)"
+    assert not any(cell.best for row in found.rows for cell in row.cells if "(paper)" in row.title)
+    (few,) = add_paper_rows([plain], others=False)
+    assert [row.method.label for row in few.rows if row.method.base == "nnpu"] == [
+        "nnpu",
+        "nnpu (paper)",
+    ]
+    assert len(few.rows) == len(plain.rows) + 1
+    with pytest.raises(UserError) as error:
+        add_paper_rows(table(records({"nnpu": 0.7}, dataset="other")))
+    assert error.value.code == "missing-data"

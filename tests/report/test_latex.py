@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from puarena import catalog
 from puarena.report import table, to_latex
+from puarena.report.sources import open_curves
 from sample_results import ALL, HOSTILE, records
 
 TEX = next(
@@ -23,13 +25,29 @@ def test_calibrated_rows_are_shaded() -> None:
     assert len(shaded) == 1
     assert shaded[0].startswith("\\rowcolor[gray]{0.93} nnpu-c & ")
     assert "Calibrated forms shaded." in text
-    assert "shaded." not in to_latex(table(records({"upu": 0.7, "p3mix-c": 0.8})))
+    assert "forms shaded." not in to_latex(table(records({"upu": 0.7, "p3mix-c": 0.8})))
     # compiles without colortbl
-    assert text.splitlines()[1] == "\\providecommand{\\rowcolor}[2][]{}"
+    assert text.splitlines()[2] == "\\providecommand{\\rowcolor}[2][]{}"
+
+
+def test_titles_and_blocks_as_in_a_paper() -> None:
+    """Methods and datasets have titles, and more than nine columns stand in two blocks."""
+    curves = open_curves(records({"nnpu": 0.7, "nnpu-c@released": 0.8}, dataset="letter"))
+    curves.methods = {name: catalog.get(name) for name in ("nnpu", "nnpu-c@released")}
+    metrics = ["accuracy", "auc", "f1", "precision", "recall"]
+    text = to_latex(table(curves, metrics=metrics))
+    assert "\\caption{Letter, case 1" in text
+    assert "\nnnPU & " in text
+    assert "nnPU-c (released) & " in text
+    assert [text.count(f"\\begin{{tabular}}{{l{'r' * n}}}") for n in (9, 6)] == [1, 1]
+    assert text.count("\\resizebox") == 1 + 2  # the definition for readers without graphicx
+    assert text.count("\\label") == 1
 
 
 @pytest.mark.skipif(TEX is None, reason="needs a TeX (pdflatex, lualatex or xelatex)")
-@pytest.mark.parametrize("packages", ["booktabs", "booktabs,colortbl", "booktabs,xcolor,colortbl"])
+@pytest.mark.parametrize(
+    "packages", ["booktabs", "booktabs,colortbl", "booktabs,graphicx,xcolor,colortbl"]
+)
 def test_tables_compile(tmp_path: Path, packages: str) -> None:
     assert TEX is not None
     to_latex(

@@ -348,7 +348,7 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="DIR|published:NAME",
-        help="also show these results, such as published:tabular",
+        help="also show these results, such as published:tabular (in tables: paper)",
     ),
 ]
 ShownDatasets = Annotated[

@@ -48,10 +48,12 @@ def report(
 ) -> None:
     """Choose models by the stored curves and print the tables, in the order of the options."""
     from puarena import report as reports
+    from puarena.report import compare as comparing
     from puarena.report.tables import keep
 
     opt.check_outputs((markdown, latex, csv, html), folders)
-    curves = _open(folders, others)
+    with_paper = comparing.PAPER in (others or ())
+    curves = _open(folders, [name for name in others or () if name != comparing.PAPER])
     choice: dict[str, Any] = {
         "metrics": metric,
         "criteria": criterion,
@@ -60,6 +62,8 @@ def report(
         "selection": reports.select(curves, curves.criteria(criterion)),
     }
     tables = keep(reports.table(curves, **choice), datasets, cases, settings, rates)
+    if with_paper:
+        tables = comparing.add_paper_rows(tables, others=algorithms is None)
     cells = [{"title": one.title, "cells": one.to_frame().to_dict("records")} for one in tables]
     missing = [*reports.describe_missing_runs(curves), *reports.describe_untrained_runs(curves)]
     _log_missing(ctx, missing)

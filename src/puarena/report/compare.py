@@ -9,6 +9,7 @@ import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from puarena.report.methods import Method, in_order, read_methods, read_problems
 from puarena.report.render import Grid, escape_markdown, save_csv, save_text
 from puarena.report.select import aggregate, select
 from puarena.report.sources import Source, open_curves
-from puarena.report.tables import ResultCell, format_number
+from puarena.report.tables import ResultCell, ResultRow, ResultTable, format_number
 from puarena.results import Results
 from puarena.utils.files import cannot_read
 from puarena.utils.notebook import HtmlList, html_table
@@ -58,6 +59,7 @@ PAPER_SPEC = {
     "splits": (paper.SPLITS, "splits"),
     "warmup": (paper.WARMUP_STEPS, "steps of a first stage"),
 }
+PAPER = "paper"  # names its numbers where results are asked for, and the profile of their rows
 PAPER_METRICS = ("accuracy", "auc", "f1")  # that count for the agreement with the paper
 MIN_RANKED = 3  # algorithms of a rank correlation
 # A cell agrees within so many points, or so many combined standard errors.
@@ -344,6 +346,75 @@ def _iterate_rows(numbers: DataFrame) -> Iterator[tuple[Problem, Method, dict[An
     """Yield the problem, the method and the numbers of every row."""
     records = numbers.to_dict("records")
     return zip(read_problems(numbers), read_methods(numbers), records, strict=True)
+
+
+# the paper's rows in tables
+
+
+def add_paper_rows(tables: Sequence[ResultTable], others: bool = True) -> list[ResultTable]:
+    """Return the tables with the paper's row of every method; ``others``: also those not run here.
+
+    A profile's own form of a criterion is beside the criterion that it replaces.
+    """
+    published = read_published()
+    if not {table.problem for table in tables} & {key[0] for key in published}:
+        raise _explain_no_overlap(published, {table.problem.dataset for table in tables})
+    return [_add_paper_rows(table, published, others) for table in tables]
+
+
+def _add_paper_rows(
+    table: ResultTable, published: Mapping[Key, tuple[float, float]], others: bool
+) -> ResultTable:
+    profiles = dict.fromkeys(row.method.profile for row in table.rows)
+    replaced = {
+        column.criterion: next(
+            filter(None, (find_published_criterion(name, column.criterion) for name in profiles)),
+            "",
+        )
+        for column in table.columns
+    }
+    own = {(row.method.base, row.method.calibrated) for row in table.rows}
+    rows = {row.method: row for row in table.rows}
+    for base, calibrated in dict.fromkeys(key[1:3] for key in published if key[0] == table.problem):
+        if not others and (base, calibrated) not in own:
+            continue
+        cells = []
+        for column in table.columns:
+            key = (table.problem, base, calibrated, column.metric, replaced[column.criterion])
+            mean, error = published.get(key, (math.nan, math.nan))
+            n = 0 if math.isnan(mean) else paper.SPLITS
+            cells.append(ResultCell(mean, error, n=n, decimals=METRICS[column.metric].decimals))
+        algorithm = f"{base}-c" if calibrated else base
+        usual = ("", False, False, PAPER, "true", "float32", "protocol")
+        method = Method(algorithm, base, calibrated, *usual)
+        name = _read_titles().get(base, base) + ("-c" if calibrated else "")
+        rows[method] = ResultRow(method, tuple(cells), name)
+    if len(rows) == len(table.rows):
+        return table
+    if others:
+        order = in_order(rows)
+    else:
+        # The rows have an order of their own: each is followed by the paper's.
+        order = [row.method for row in table.rows]
+        for method in [each for each in rows if each.profile == PAPER]:
+            same = [(each.base, each.calibrated) for each in order]
+            order.insert(same.index((method.base, method.calibrated)) + 1, method)
+    note = (
+        "Rows (paper): published numbers, which do not compete (standard errors of the population)."
+    )
+    ordered = tuple(rows[method] for method in order)
+    return replace(table, rows=ordered, notes=(*table.notes, note))
+
+
+@cache
+def _read_titles() -> dict[str, str]:
+    """Return the paper's methods by the names that they have here."""
+    titles = {}
+    for file in PAPER_TABLES.glob("*.csv"):
+        with file.open(encoding="utf-8", newline="") as text:
+            names = [row["algorithm"] for row in csv.DictReader(text)]
+        titles |= {make_slug(name): name for name in names}
+    return titles
 
 
 # comparison

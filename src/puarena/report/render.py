@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.metrics import METRICS
 from puarena.metrics.measures import Metric
+from puarena.paper import DATASET_TITLES
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.statistics.bootstrap import ALPHA
 from puarena.report.tables import ResultTable, format_number
@@ -176,29 +177,27 @@ TEX_CHARACTERS = {
     "±": r"$\pm$",
     **{special: f"\\{special}" for special in "&%$#_"},
 }
-TEX_HEAD = r"""% Needs \usepackage{booktabs}, and \usepackage{colortbl} for shaded rows.
+TEX_HEAD = r"""% Needs \usepackage{booktabs}; with \usepackage{graphicx} wide tables fit the page,
+% and with \usepackage{colortbl} calibrated rows are shaded.
 \providecommand{\rowcolor}[2][]{}
+\providecommand{\resizebox}[3]{#3}
 """
+TEX_COLUMNS = 9  # of a block: more would be too small on 5.5 inches
 
 
 def to_latex(tables: Sequence[ResultTable], path: str | Path | None = None) -> str:
     r"""Return the tables as LaTeX ``table`` environments; also write them to ``path``.
 
-    They need ``\usepackage{booktabs}``; with ``\usepackage{colortbl}`` calibrated rows are shaded.
+    They need ``\usepackage{booktabs}``. With ``\usepackage{graphicx}`` they are at most as wide as
+    the text, and with ``\usepackage{colortbl}`` calibrated rows are shaded. Methods and datasets
+    have their titles. Metrics without room are in another block below.
     """
     parts = [_make_latex(table) for table in tables] or [f"% {NO_RESULTS}\n"]
     return save_text("\n".join([TEX_HEAD, *parts]), path)
 
 
 def _make_latex(table: ResultTable) -> str:
-    rules, tops, start = [], [], 2
-    for metric, columns in table.group_columns():
-        stop = start + len(columns) - 1
-        rules.append(f"\\cmidrule(lr){{{start}-{stop}}}")
-        title = escape_latex(METRICS[metric].title)
-        tops.append(f"\\multicolumn{{{len(columns)}}}{{c}}{{{title}}}")
-        start = stop + 1
-    caption = f"{table.title}. {table.caption(calibrated='shaded')}"
+    caption = f"{_make_tex_title(table)}. {table.caption(calibrated='shaded')}"
     lines = [
         "\\begin{table*}[t]",
         "\\centering",
@@ -206,21 +205,60 @@ def _make_latex(table: ResultTable) -> str:
         f"\\label{{tab:{_make_slug(table)}}}",
         "\\scriptsize",
         "\\setlength{\\tabcolsep}{3pt}",
-        f"\\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+    ]
+    blocks: list[list[str]] = [[]]
+    used = 0
+    for metric, columns in table.group_columns():
+        if used + len(columns) > TEX_COLUMNS and blocks[-1]:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(metric)
+        used += len(columns)
+    for place, metrics in enumerate(blocks):
+        lines += ["\\par\\medskip"] * (place > 0)
+        # A table that is narrower than the text keeps its size.
+        width = "\\ifdim\\width>\\textwidth\\textwidth\\else\\width\\fi"
+        lines.append(f"\\resizebox{{{width}}}{{!}}{{%")
+        lines += _make_latex_block(table, metrics)
+        lines.append("}")
+    return "\n".join([*lines, "\\end{table*}", ""])
+
+
+def _make_latex_block(table: ResultTable, metrics: Sequence[str]) -> list[str]:
+    """Return a ``tabular`` with the columns of these metrics."""
+    rules, tops, start = [], [], 2
+    for metric, columns in table.group_columns():
+        if metric not in metrics:
+            continue
+        stop = start + len(columns) - 1
+        rules.append(f"\\cmidrule(lr){{{start}-{stop}}}")
+        title = escape_latex(METRICS[metric].title)
+        tops.append(f"\\multicolumn{{{len(columns)}}}{{c}}{{{title}}}")
+        start = stop + 1
+    shown = [i for i, column in enumerate(table.columns) if column.metric in metrics]
+    heads = [escape_latex(table.columns[i].titles[1]) for i in shown]
+    lines = [
+        f"\\begin{{tabular}}{{l{'r' * len(shown)}}}",
         "\\toprule",
         f" & {' & '.join(tops)} \\\\",
         " ".join(rules),
-        f" & {' & '.join(escape_latex(column.titles[1]) for column in table.columns)} \\\\",
+        f" & {' & '.join(heads)} \\\\",
         "\\midrule",
     ]
     rows = zip(table.rows, table.list_texts(), _find_sections(table), strict=True)
-    for row, (label, *texts), ends in rows:
+    for row, (_, *texts), ends in rows:
         shade = "\\rowcolor[gray]{0.93} " if row.method.calibrated else ""
-        cells = " & ".join(map(_format_latex_cell, texts))
-        lines.append(f"{shade}{escape_latex(label)} & {cells} \\\\")
+        cells = " & ".join(_format_latex_cell(texts[i]) for i in shown)
+        lines.append(f"{shade}{escape_latex(row.title)} & {cells} \\\\")
         if ends:
             lines.append("\\midrule")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table*}", ""])
+    return [*lines, "\\bottomrule", "\\end{tabular}"]
+
+
+def _make_tex_title(table: ResultTable) -> str:
+    """Return the title of the problem, with the dataset as the paper writes it."""
+    name = table.problem.dataset
+    return DATASET_TITLES.get(name, name) + table.title.removeprefix(name)
 
 
 def escape_latex(text: str) -> str:

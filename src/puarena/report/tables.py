@@ -85,6 +85,13 @@ class ResultRow:
 
     method: Method
     cells: tuple[ResultCell, ...]
+    name: str = ""  # as a paper writes the method, if it is known
+
+    @property
+    def title(self) -> str:
+        """The method as a paper writes it, and what is unusual about how it was run."""
+        label = self.method.label
+        return self.name + label.removeprefix(self.method.algorithm) if self.name else label
 
 
 @dataclass(frozen=True)
@@ -287,10 +294,14 @@ def _make_table(
         column = ResultColumn(record["metric"], record["criterion"])
         cell = _make_cell(record, ERROR_COLUMNS[error], problem.prior)
         lines.setdefault(method, {})[column] = cell
-    rows = [
-        ResultRow(method, tuple(lines[method][column] for column in columns))
-        for method in in_order(list(lines), order)
-    ]
+    rows = []
+    for method in in_order(list(lines), order):
+        info = methods.get(method.algorithm)
+        cells = tuple(lines[method][column] for column in columns)
+        name = info.title if info else ""
+        if info and info.variant and f"@{info.variant}" in name:
+            name = f"{name.replace(f'@{info.variant}', '')} ({info.variant})"
+        rows.append(ResultRow(method, cells, name))
     own_notes = []
     if problem.labeling != SCAR:
         criteria = dict.fromkeys(column.criterion for column in columns)
