@@ -4,6 +4,7 @@ results.
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 import puarena.report.figures as package
 from puarena.cli import app
 from puarena.errors import UserError
+from puarena.report.export import export
 from puarena.report.figures import (
     TooFewError,
     draw_figure,
@@ -208,13 +210,43 @@ def test_profile(facts: Any) -> None:
     assert drawn["share"].between(0, 1).all()
 
 
+MANY = {f"m{i:02}": 0.6 + i / 100 for i in range(28)}
+
+
+def test_profile_of_many_methods() -> None:
+    """Eight have a color, the rest is drawn in gray, and only the leader has a band."""
+    spec = chart("profile", read_figure_data(source(MANY), ["accuracy"], ["pa"]))
+    lines, leader = spec["layer"][2:]
+    sets = {
+        name: {row["method"] for row in spec["datasets"][layer["data"]["name"]]}
+        for name, layer in zip(("gray", "band", "lines", "leader"), spec["layer"], strict=True)
+    }
+    assert [len(sets[name]) for name in ("gray", "band", "lines", "leader")] == [20, 1, 7, 1]
+    assert sets["leader"] == sets["band"] == {"m27"}
+    assert leader["mark"]["strokeWidth"] > lines["mark"]["strokeWidth"]
+    assert len(lines["encoding"]["color"]["scale"]["domain"]) == 8
+
+
+def test_names_of_many_methods_do_not_overlap() -> None:
+    spec = chart("time", read_figure_data(source(MANY), ["accuracy"], ["pa"]))
+    text = spec["layer"][-1]
+    rows = spec["datasets"][text["data"]["name"]]
+    low, high = spec["layer"][-2]["encoding"]["y"]["scale"]["domain"]
+    places = sorted(row["place"] for row in rows)
+    apart = [b - a for a, b in itertools.pairwise(places)]
+    assert len(rows) >= 8
+    assert min(apart) * spec["height"] / (high - low) > 11  # the size of a letter
+    assert places[0] >= low
+    assert places[-1] <= high
+
+
 def test_time(facts: Any) -> None:
     spec = chart("time", facts)
     sets = [pd.DataFrame(rows) for rows in spec["datasets"].values()]
     everyone = next(rows for rows in sets if len(rows) == 4).set_index("method")
     assert everyone.loc["nnpu", "seconds"] == pytest.approx(9)
     assert everyone.loc["nnpu", "value"] == pytest.approx(73)
-    front = spec["datasets"][spec["layer"][0]["data"]["name"]]
+    front = spec["datasets"][spec["layer"][1]["data"]["name"]]
     assert [row["method"] for row in front] == [
         "upu",
         "nnpu",
@@ -338,6 +370,17 @@ def test_command(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (tmp_path / "figures" / "regret-auc.svg").is_file()
     assert "left out ranks: " in result.output
+    only = ["figures", str(store.path), "--out", str(tmp_path / "one"), "--only"]
+    assert CliRunner().invoke(app, [*only, "overall"]).exit_code == 0
+    assert [file.name for file in (tmp_path / "one").iterdir()] == ["overall.svg"]
+    wrong = CliRunner().invoke(app, [*only, "overal"])
+    assert wrong.exit_code == 2
+    assert "'overall'" in wrong.output
+    # a summary has the chosen checkpoints, which make no curve
+    export(store.path, tmp_path / "s.parquet")
+    files, missing = save_figures(tmp_path / "s.parquet", tmp_path / "s", only=["learning-curves"])
+    assert files == []
+    assert "summary" in missing["learning-curves"]
     result = CliRunner().invoke(app, ["figures", str(store.path), "--out", "x", "--format", "gif"])
     assert result.exit_code == 2
 

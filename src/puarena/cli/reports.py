@@ -171,13 +171,17 @@ def figures(
         Sequence[str] | None,
         typer.Option(metavar="svg,pdf,png", parser=opt.parse_names, help="kinds of files"),
     ] = None,
+    only: Annotated[
+        Sequence[str] | None,
+        typer.Option(metavar="A,B", parser=opt.parse_names, help="only these figures"),
+    ] = None,
     metric: opt.Metrics = None,
     criterion: opt.Criteria = None,
 ) -> None:
     """Draw the figures of a results folder as files."""
     from puarena.report.figures import save_figures
 
-    files, missing = save_figures(folder, out, format or ["svg"], metric, criterion)
+    files, missing = save_figures(folder, out, format or ["svg"], metric, criterion, only)
     for name, reason in missing.items():
         log.info(f"left out {name}: {reason}")
     _log_written(files)

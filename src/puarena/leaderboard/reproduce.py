@@ -332,7 +332,7 @@ def _count_equal(
 def pair_last_records(
     con: DuckDBPyConnection, before: DuckDBPyRelation, after: DuckDBPyRelation
 ) -> dict[str, list[float | None]]:
-    """Return, for the loss and every metric, how far the last record of each run that both have moved.
+    """Return, for the loss and every metric, how far the last records of common runs moved.
 
     Also of runs that were trained only because they are in the same fleet.
     """

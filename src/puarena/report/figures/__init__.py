@@ -113,15 +113,23 @@ def save_figures(
     formats: Sequence[str] = ("svg",),
     metrics: Iterable[str] | None = None,
     criteria: Iterable[str] | None = None,
+    only: Sequence[str] | None = None,
 ) -> tuple[list[Path], dict[str, str]]:
-    """Save every figure; return the files, and the reason for each figure that is left out."""
+    """Save every figure, or ``only`` those of these names.
+
+    Return the files, and the reason for each figure that is left out.
+    """
+    figures = {figure.name: figure for figure in find_figures()}
+    for name in only or ():
+        if name not in figures:
+            raise unknown_name("figure", name, figures)
     for kind in formats:
         if kind not in FORMATS:
             raise unknown_name("format", kind, FORMATS)
     files: list[Path] = []
     missing: dict[str, str] = {}
     data = read_figure_data(source, metrics, criteria)
-    for figure in find_figures():
+    for figure in [figures[name] for name in only or figures]:
         for drawing in draw_figure(figure, data):
             if drawing.chart is None:
                 missing[figure.name] = drawing.reason

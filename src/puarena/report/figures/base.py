@@ -68,6 +68,7 @@ class FigureData:
     best: DataFrame  # the best test values of selectable records, per problem, method and split
     seconds: DataFrame  # of one training run, per problem and method
     curves: DataFrame  # test metrics by step of the selected runs; ``even``: evenly spaced records
+    summarized: bool = False  # whether the curves have only chosen and last records
 
     @cached_property
     def table_order(self) -> dict[str, int]:
@@ -114,14 +115,15 @@ def read_figure_data(
         for m in records
     )
     # A summary has few records of a run, and the best may not be among them.
-    where = "WHERE false" if curves.store is not None and curves.store.is_summarized else ""
+    summarized = curves.store is not None and curves.store.is_summarized
+    where = "WHERE false" if summarized else ""
     highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {where} GROUP BY ALL")
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
     seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
     thinned = _thin_curves(curves, chosen, [m.column for m in records], points)
     labeled = [add_labels(frame, chosen) for frame in (highest, seconds, thinned)]
-    return FigureData(tuple(drawn), tuple(by), chosen, *labeled)
+    return FigureData(tuple(drawn), tuple(by), chosen, *labeled, summarized)
 
 
 def _thin_curves(curves: Curves, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:

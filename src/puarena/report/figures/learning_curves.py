@@ -75,6 +75,8 @@ def list_curve_rows(data: base.FigureData, metric: str) -> DataFrame:
     chosen = data.selection.dropna(subset=["step"])
     if chosen.empty or data.curves.empty:
         raise base.TooFewError("needs at least one method for which something was selected")
+    if data.summarized:
+        raise base.TooFewError("needs all records; a summary has only those that were chosen")
     problem, split = chosen["problem"].iloc[0], chosen["split"].min()
     columns = ["panel", "split", "config", "step", "value", "criterion"]
     parts = []

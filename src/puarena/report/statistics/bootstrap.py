@@ -366,16 +366,18 @@ def average_quartiles(splits: DataFrame, seed: int = 0) -> DataFrame:
     return make_rows("iqm", n, splits.columns, iqm, low, high)
 
 
-def compute_profiles(splits: DataFrame, seed: int = 0) -> DataFrame:
+def compute_profiles(splits: DataFrame, seed: int = 0, at: Any = None) -> DataFrame:
     """Return ``algorithm, at, share, low, high``: the share of results above each of some points.
 
-    The band is NaN if there are too few splits to draw.
+    The points are evenly spaced over all results, unless they are given. The band is NaN if there
+    are too few splits to draw.
     """
     import numpy as np
     import pandas
 
     values = splits.to_numpy()
-    at = np.linspace(values.min(), values.max(), PROFILE_POINTS).round(4)
+    at = np.linspace(values.min(), values.max(), PROFILE_POINTS) if at is None else at
+    at = np.asarray(at, float).round(4)
     share = share_above(values, at)  # [algorithms, points]
     low = high = np.full(share.shape, math.nan)
     drawn = _draw_stratified(splits, seed)
