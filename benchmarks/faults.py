@@ -294,8 +294,15 @@ class Disturb:
 
     def __init__(self, cluster: Any, chance: random.Random) -> None:
         self.cluster, self.chance = cluster, chance
-        self.nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
+        self.nodes: list[Any] = []
+        while len(self.nodes) < 3:
+            self.add_node()
         self.counts = {"nodes": 0, "raylets": 0, "workers": 0, "drivers": 0}
+
+    def add_node(self) -> None:
+        """Start a node; Ray gives up on a machine that is too busy, and the next try follows."""
+        with suppress(Exception):
+            self.nodes.append(self.cluster.add_node(num_cpus=1))
 
     def run_disturbed(self, folder: Path, out: Path, spec: Spec) -> int | str:
         """Run a spec on the Ray, again if the driver was killed; return its exit code."""
@@ -325,8 +332,7 @@ class Disturb:
     def kill_one(self, driver: subprocess.Popen[bytes]) -> None:
         """Kill something, or replace a node that was killed."""
         if len(self.nodes) < 3:
-            with suppress(Exception):  # a busy machine may be too slow for Ray; the next time then
-                self.nodes.append(self.cluster.add_node(num_cpus=1))
+            self.add_node()
             return
         kind = self.chance.choice(list(self.counts))
         if kind == "drivers":

@@ -42,7 +42,7 @@ def test_cases_that_a_dataset_lacks_are_left_out_with_a_note():
 
 def keep(folder: Folder, algorithms: dict[str, str]) -> None:
     """Plan runs by name, each of an algorithm."""
-    about = Problem("d", prior=0.5).columns() | {"fleet": "f0"}
+    about = Problem("d", prior=0.5).to_columns() | {"fleet": "f0"}
     rows = {run: about | {"run": run, "algorithm": name} for run, name in algorithms.items()}
     folder.keep_planned(Planned(rows))
 
@@ -64,7 +64,7 @@ def test_nothing_is_said_where_everything_is_there(folder):
 def test_what_is_missing_failed_or_diverged_is_said_first(folder):
     keep(folder, {f"f0-{i}": "nnpu" for i in range(3)} | {f"v-{i}": "vpu" for i in range(5)})
     broken = curves(
-        "f1", runs=2, dataset="d", setting="os", algorithm="upu", status="the loss is not finite"
+        "f1", runs=2, dataset="d", setting="os", algorithm="upu", status="diverged at step 20"
     )
     folder.write_shard("f1", broken)
     folder.write_failure("f2", ["v-0", "v-1"], "RuntimeError: on purpose")
