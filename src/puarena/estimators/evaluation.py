@@ -186,7 +186,8 @@ def evaluate(
     rate = len(p) / (len(p) + len(u)) if rate is None else rate
     priors = _draw_priors(last, prior, kind, rate, rng)
     point = _compute_metrics(
-        *(np.array([side.mean()]) for side in (above_p, above_u)),
+        np.array([above_p.mean()]),
+        np.array([above_u.mean()]),
         np.array([compute_proxy_auc(p, u)[0]]),
         np.array([_count_top(p, u, top, rate, kind)[0]]),
         np.array([np.mean(priors)]),

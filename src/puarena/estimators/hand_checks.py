@@ -157,9 +157,9 @@ def choose_checks(
         )
     stratum = _assign_strata(probability[unlabeled], above[unlabeled], n)
     count = int(stratum.max()) + 1
-    sizes = np.bincount(stratum, minlength=count)
-    doubt = np.clip(probability[unlabeled], MARGIN, 1 - MARGIN)
-    doubt = np.bincount(stratum, np.sqrt(doubt * (1 - doubt)), minlength=count)
+    sizes: npt.NDArray[np.int64] = np.bincount(stratum, minlength=count)
+    q = np.clip(probability[unlabeled], MARGIN, 1 - MARGIN)
+    doubt = np.bincount(stratum, np.sqrt(q * (1 - q)), minlength=count).astype(float)
     drawn = _allocate(n, doubt, sizes)
     rng = np.random.default_rng(random_state)
     rows, of = [], []
@@ -186,7 +186,7 @@ def update_with_checks(checks: Checks, answers: Any, random_state: int = 0) -> C
     """Estimate prior, precision and recall from a model and rows checked by hand.
 
     They hold however labels were given, since the checked rows are drawn at random. Give the prior
-    to the model to use it: ``clf.set_params(prior=found.prior.value).fit(X, y)``.
+    to the model to use it: ``clf.set_prior((found.prior.low, found.prior.high))``.
 
     Parameters
     ----------
@@ -247,7 +247,9 @@ def _get_setting(model: Any) -> str:
     return str(getattr(last, "setting", labeling.DEFAULT_SETTING))
 
 
-def _assign_strata(probability: Floats, above: npt.NDArray[np.bool_], n: int) -> Any:
+def _assign_strata(
+    probability: Floats, above: npt.NDArray[np.bool_], n: int
+) -> npt.NDArray[np.int64]:
     """Return the stratum of every row: equal parts of the doubt, on either side of the cut."""
     wanted = int(np.clip(n // ROWS_PER_STRATUM, 1, MAX_STRATA))
     order = np.argsort(probability, kind="stable")
@@ -262,7 +264,7 @@ def _assign_strata(probability: Floats, above: npt.NDArray[np.bool_], n: int) ->
         same_side = above[stratum == k][:1] == above[stratum == k - 1][:1]
         if same_side.all() and min((stratum == k).sum(), (stratum == k - 1).sum()) < 2:
             stratum[stratum >= k] -= 1
-    return np.unique(stratum, return_inverse=True)[1]
+    return np.asarray(np.unique(stratum, return_inverse=True)[1], np.int64)
 
 
 def _allocate(n: int, doubt: Floats, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from puarena.datasets.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, unknown_name
-from puarena.estimators.calibration import SlopeCalibration, fit_posterior
+from puarena.estimators.calibration import SlopeCalibration, average_posterior, fit_posterior
 from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
 from puarena.estimators.learners import EncodedRows, Ensemble, PUTable, TriedLearner
 from puarena.estimators.model_selection import (
@@ -38,7 +39,7 @@ from puarena.estimators.prior_knowledge import (
 )
 from puarena.priors import adjust_prior
 from puarena.priors.estimate import draw_sample, estimate_from_sample, warn_of_doubts
-from puarena.priors.methods.saturation import SaturationFit, compute_quantiles
+from puarena.priors.methods.saturation import SaturationFit, compute_quantiles, fit_saturation
 from puarena.pu import labeling
 from puarena.pu.labels import Labels, check_weights, read_labels
 
@@ -309,6 +310,55 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         self.shift_ = shift
         return self
 
+    def set_prior(
+        self, prior: float | Sequence[float], label_frequency: float | Sequence[float] | None = None
+    ) -> Any:
+        """Change what is known of the prior, without fitting again; the ranking stays the same.
+
+        Parameters
+        ----------
+        prior : float, (low, high) or "estimate"
+            As the parameter of this name, such as the interval of
+            :func:`puarena.estimators.update_with_checks`.
+        label_frequency : float or (low, high), optional
+            As the parameter of this name.
+
+        Returns
+        -------
+        estimator
+            The same estimator, which is as if it had been fitted with this prior.
+        """
+        check_is_fitted(self)
+        posterior, held = self.model_.posterior, self.held_out_
+        if posterior is None:
+            raise UserError(
+                "a single network is trained for its prior: fit it again with prior=…",
+                "not-supported",
+            )
+        setting = labeling.get_setting(self.setting)
+        known = read_prior(prior, label_frequency, setting, held.rate)
+        p, u = held.decision[held.labeled], held.decision[~held.labeled]
+        fit = fit_saturation(p, u, setting, held.rate, (known.low, known.high))
+        moved = average_posterior(p, u, fit, setting, held.rate)
+        self._keep_distribution(fit)
+        self.prior, self.label_frequency = prior, label_frequency
+        again = replace(posterior, log_odds=moved(posterior.log_odds))
+        self.model_ = replace(self.model_, posterior=again)
+        p, u = moved(p), moved(u)
+        self.held_out_ = keep_rows(
+            p,
+            u,
+            expit(p),
+            expit(u),
+            prior=self.prior_,
+            rate=held.rate,
+            unlabeled=held.unlabeled,
+            one_sample=held.one_sample,
+        )
+        self.shift_ = self.held_out_.find_cut(self.threshold, self.costs, self.budget)
+        self.threshold_ = self.shift_
+        return self
+
     def decision_function(self, X: Any) -> Floats:
         """Return the log-odds less the cut; rows above zero are predicted positive.
 
@@ -410,9 +460,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             posterior = fit_posterior(p, u, prior, setting, held.rate)
             side_p, side_u = posterior(p), posterior(u)
             q_p, q_u = expit(side_p), expit(side_u)
-            sizes = {"rate": held.rate, "unlabeled": held.unlabeled}
             again = keep_rows(
-                side_p, side_u, q_p, q_u, prior=prior, one_sample=held.one_sample, **sizes
+                side_p,
+                side_u,
+                q_p,
+                q_u,
+                prior=prior,
+                rate=held.rate,
+                unlabeled=held.unlabeled,
+                one_sample=held.one_sample,
             )
             cut = again.find_cut(self.threshold, self.costs, self.budget)
             decisions.append(posterior(decision) - cut)
@@ -422,18 +478,16 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def _list_priors(self, priors: Sequence[float] | None) -> list[float]:
         """Return ``prior_`` and the priors to compare with it, each possible."""
         lowest = labeling.get_setting(self.setting).lowest_prior(self.held_out_.rate)
-        if priors is None:
-            low, high = self.prior_interval_
-            if low < high:
-                priors = np.interp(
-                    [0.025, 0.25, 0.5, 0.75, 0.975], QUANTILES, self.prior_quantiles_
-                )
-            else:
-                priors = self.prior_ * np.array([0.5, 0.7, 1.4, 2.0])
+        wanted = list(priors or ())
+        low, high = self.prior_interval_
+        if priors is None and low < high:
+            levels = [0.025, 0.25, 0.5, 0.75, 0.975]
+            wanted = np.interp(levels, QUANTILES, self.prior_quantiles_).tolist()
+        elif priors is None:
+            wanted = [self.prior_ * factor for factor in (0.5, 0.7, 1.4, 2.0)]
         margin = MIN_PRIOR_DISTANCE * (1 - lowest)
-        return [
-            min(max(float(each), lowest + margin), 1 - margin) for each in (self.prior_, *priors)
-        ]
+        both = [self.prior_, *wanted]
+        return [min(max(float(each), lowest + margin), 1 - margin) for each in both]
 
     def _log(self, text: str) -> None:
         """Print progress if ``verbose``."""
