@@ -527,7 +527,7 @@ def measure(name: str, draw: Draw) -> dict[str, Any]:
 def compare(
     tables: Sequence[str],
     labelings: Sequence[str] = LABELINGS,
-    seeds: int = 2,
+    seeds: int = 1,
     methods: Sequence[str] | None = None,
     rows: int = 3000,
 ) -> Iterator[dict[str, Any]]:
@@ -562,7 +562,9 @@ def print_results(frame: pd.DataFrame) -> None:
     """Print means per method, mean ranks of accuracy, and accuracy and prior error by labeling."""
     cell = ["table", "labeling", "seed"]
     means = frame.groupby("method", sort=False)[list(METRICS)].mean()
-    means["covered"] = frame.dropna(subset="covered").groupby("method")["covered"].mean().astype(float)
+    means["covered"] = (
+        frame.dropna(subset="covered").groupby("method")["covered"].mean().astype(float)
+    )
     blocks = frame.pivot_table(index=cell, columns="method", values="accuracy").dropna()
     means["rank of accuracy"] = rank_methods(blocks)
     print(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")

@@ -11,13 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import TunedThresholdClassifierCV
 
-from pu_tables import table
+from pu_tables import quick, table
 from puarena import PUClassifier, PUScorer, UserError
 from puarena.estimators import choose_checks, evaluate, update_with_checks
 from puarena.estimators.cuts import CUTS
+from puarena.estimators.doubts import DataWarning
 from puarena.estimators.hand_checks import Checks
 from puarena.estimators.model_selection import MisuseWarning
-from puarena.priors import estimate_prior
+from puarena.priors import PriorWarning, estimate_prior
 from puarena.priors.stacking import fit_stack
 
 X, s, truth = table(1000, prior=0.3, labeled=0.4, seed=1, gap=2.5)
@@ -256,3 +257,45 @@ def test_the_chance_of_a_check_is_known(clf):
     with pytest.raises(UserError):
         choose_checks(clf, X, len(X) + 1)
     assert update_with_checks(checks, np.zeros(40)).notes
+
+
+# -- warnings --------------------------------------------------------------------------------------
+
+
+def list_doubts(A, labeled, **given):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        PUClassifier(random_state=0, **given).fit(A, labeled)
+    own = [item for item in caught if issubclass(item.category, (PriorWarning, DataWarning))]
+    assert len({str(item.message) for item in own}) == len(own)  # none comes twice
+    return " ".join(str(item.message) for item in own)
+
+
+def test_a_fit_says_what_is_doubtful():
+    assert list_doubts(X, s) == ""
+    rng = np.random.default_rng(0)
+    noise = list_doubts(rng.normal(size=(600, 3)), s[:600])
+    assert "better than chance" in noise
+    assert "prior=(low, high)" in noise  # the interval is wide
+    assert "prior=" not in list_doubts(rng.normal(size=(600, 3)), s[:600], prior=0.5)
+    few = s & (np.cumsum(s) <= 20)
+    assert "20 labeled positives" in list_doubts(X, few)
+    hidden = np.flatnonzero(truth & ~s)[:20]
+    copied = X.copy()
+    copied[hidden] = X[np.flatnonzero(s)[:20]]
+    assert "20 unlabeled rows are copies" in list_doubts(copied, s, prior=0.3)
+    biased = truth & (X[:, 0] > np.quantile(X[truth, 0], 0.6))
+    assert "given at random" in list_doubts(X, biased)
+
+
+def test_a_prior_changed_after_fitting_is_as_if_fitted_with_it(clf):
+    other = PUClassifier(prior=(0.35, 0.5), random_state=0).fit(X, s)
+    ranked = clf.predict_proba(X)[:, 1]
+    clf.set_prior((0.35, 0.5))
+    assert clf.prior_ == pytest.approx(other.prior_, abs=1e-6)
+    np.testing.assert_allclose(clf.predict_proba(X), other.predict_proba(X), atol=0.02)
+    back = clf.set_prior("estimate").predict_proba(X)[:, 1]
+    np.testing.assert_allclose(back, ranked, atol=0.02)
+    with pytest.raises(UserError) as error:
+        quick(steps=20).fit(X, s).set_prior(0.4)
+    assert error.value.code == "not-supported"

@@ -20,6 +20,7 @@ from puarena import catalog
 from puarena.classics.wrapper import fit_weighted
 from puarena.errors import UserError
 from puarena.estimators.calibration import average_posterior
+from puarena.estimators.doubts import warn_of_fit
 from puarena.estimators.learners import (
     BoostedLearner,
     ClassifierLearner,
@@ -288,6 +289,9 @@ class PUClassifier(TableClassifier):
         self._set_ensemble(used, table)
         self.algorithm_ = used.name
         self.best_score_ = used.criteria[self.selection or "pa"]
+        names = None if self.encoder_ is None else self.encoder_.dense_names
+        interval = self.prior_interval_ if table.learns_prior else None
+        warn_of_fit(table, used.score, self.prior_, interval, names)
         return self
 
     def _learns_prior(self, known: PriorKnowledge) -> bool:

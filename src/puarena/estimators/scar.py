@@ -7,6 +7,7 @@ positive-unlabeled learning. ECAI 2024.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ FREQUENCY_FACTORS = (1.0, *np.geomspace(0.7, 1.4, 14).tolist())
 MAX_ROWS = 20_000  # rows that are tested
 MAX_NAMED_FEATURES = 5
 MAX_ROWS_FOR_WARNING = 2_000
+MAX_POWER_ROWS = 2_000
+POWER_DRAWS = 100  # random choices for a p-value when the power is estimated
+BIAS_RATIO = 10.0  # of the chances of a label at the two ends of the positives
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -51,6 +55,9 @@ class ScarTest:
         Unlabeled rows that were taken as positive.
     level : float
         Labeling at random is rejected if the p-value is below it.
+    power : float
+        How often the test would have rejected labels that are ten times as likely at one end of the
+        first principal component of these positives as at the other; NaN if it was not computed.
     """
 
     statistic: float
@@ -59,6 +66,7 @@ class ScarTest:
     label_frequency: float
     hidden: int
     level: float = 0.05
+    power: float = float("nan")
 
     @property
     def rejected(self) -> bool:
@@ -68,7 +76,13 @@ class ScarTest:
     def describe(self) -> str:
         """Return the result as text."""
         if not self.rejected:
-            return f"no sign that labels were not given at random (p = {self.p_value:.3g})"
+            text = f"no sign that labels were not given at random (p = {self.p_value:.3g})"
+            if np.isnan(self.power):
+                return text
+            return (
+                f"{text}; of labels that are ten times as likely at one end of the positives as at "
+                f"the other the test would have rejected about {self.power:.0%}"
+            )
         names = ", ".join(self.features[:MAX_NAMED_FEATURES])
         if len(self.features) > MAX_NAMED_FEATURES:
             names += " …"
@@ -88,6 +102,8 @@ def scar_test(
     n_draws: int = 300,
     level: float = 0.05,
     random_state: int = 0,
+    n_power: int = 10,
+    names: Sequence[str] | None = None,
 ) -> ScarTest:
     """Test whether labels were given completely at random among the positives of one sample.
 
@@ -115,6 +131,11 @@ def scar_test(
         Labeling at random is rejected if the p-value is below it.
     random_state : int, default=0
         Seed.
+    n_power : int, default=10
+        Biased labelings of the rows taken as positive by which the power is estimated; 0: it is
+        not. A silent test with little power says nothing.
+    names : sequence of str, optional
+        Names of the features of a matrix.
 
     Returns
     -------
@@ -134,7 +155,7 @@ def scar_test(
     True
     """
     rng = np.random.default_rng(random_state)
-    x, s, names = _read_rows(X, labeled, rng)
+    x, s, found_names = _read_rows(X, labeled, rng)
     if not 2 <= s.sum() < len(s):
         raise UserError(
             f"{s.sum()} of {len(s)} rows are labeled; at least 2, and unlabeled rows, are needed",
@@ -148,29 +169,81 @@ def scar_test(
             f"label_frequency is {label_frequency:g}; it must be above 0 and at most 1",
             "invalid-value",
         )
+    p_value, features, statistic, among = _test_rows(x, s, label_frequency, n_draws, level, rng)
+    ranked = [j for j in np.argsort(-statistic, kind="stable") if j in features]
+    names = list(names or found_names)
+    return ScarTest(
+        statistic=float(statistic.sum()),
+        p_value=p_value,
+        features=tuple(names[j] for j in ranked),
+        label_frequency=label_frequency,
+        hidden=len(among) - int(s.sum()),
+        level=level,
+        power=_estimate_power(x, s, label_frequency, among, n_power, level, rng),
+    )
+
+
+def _test_rows(
+    x: Floats,
+    s: Flags,
+    label_frequency: float,
+    n_draws: int,
+    level: float,
+    rng: np.random.Generator,
+) -> tuple[float, set[int], Floats, npt.NDArray[np.int64]]:
+    """Return the p-value, the features that differ, their divergence, and the positives assumed."""
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, s)
-    unlabeled = np.flatnonzero(~s)
+    labeled, unlabeled = np.flatnonzero(s), np.flatnonzero(~s)
     order = unlabeled[np.argsort(-model.decision_function(x[unlabeled]), kind="stable")]
-    p_values, features, hidden, statistic = [], set(range(x.shape[1])), 0, np.zeros(0)
+    p_values, features = [], set(range(x.shape[1]))
+    statistic, assumed = np.zeros(0), labeled
     for factor in FREQUENCY_FACTORS:
         share = min(factor * label_frequency, 1.0)
         count = max(MIN_HIDDEN, int(len(s) * (s.mean() / share - s.mean())))
-        among = x[np.concatenate([np.flatnonzero(s), order[:count]])]
+        rows = np.concatenate([labeled, order[:count]])
+        among = x[rows]
         (parts,) = compute_divergence(among, np.arange(len(among))[None] < s.sum())
         null = compute_divergence(among, rng.random((n_draws, len(among))) < share)
         p_values.append(float((null.sum(1) > parts.sum()).mean()))
         features &= set(np.flatnonzero(parts > np.quantile(null.max(1), 1 - level)).tolist())
         if factor == 1.0:
-            hidden, statistic = len(among) - int(s.sum()), parts
-    ranked = [j for j in np.argsort(-statistic, kind="stable") if j in features]
-    return ScarTest(
-        statistic=float(statistic.sum()),
-        p_value=max(p_values),
-        features=tuple(names[j] for j in ranked),
-        label_frequency=label_frequency,
-        hidden=hidden,
-        level=level,
-    )
+            statistic, assumed = parts, rows
+    return max(p_values), features, statistic, assumed
+
+
+def _estimate_power(
+    x: Floats,
+    s: Flags,
+    label_frequency: float,
+    among: npt.NDArray[np.int64],
+    n_power: int,
+    level: float,
+    rng: np.random.Generator,
+) -> float:
+    """Return how often biased labels of the rows taken as positive would be rejected."""
+    if n_power == 0:
+        return float("nan")
+    if len(x) > MAX_POWER_ROWS:
+        kept = np.sort(rng.permutation(len(x))[:MAX_POWER_ROWS])
+        is_among = np.zeros(len(x), bool)
+        is_among[among] = True
+        x, s, among = x[kept], s[kept], np.flatnonzero(is_among[kept])
+    if len(among) < MIN_HIDDEN:
+        return float("nan")
+    spread = x.std(0)
+    z = (x[among] - x[among].mean(0)) / np.where(spread > 0, spread, 1.0)
+    along = z @ np.linalg.svd(z, full_matrices=False)[2][0]
+    place = np.argsort(np.argsort(along)) / max(len(among) - 1, 1)
+    chance = 1 + (BIAS_RATIO - 1) * place
+    chance = np.clip(chance * label_frequency / chance.mean(), 0, 1)
+    rejected = []
+    for _ in range(n_power):
+        biased = np.zeros(len(x), bool)
+        biased[among] = rng.random(len(among)) < chance
+        if 2 <= biased.sum() < len(x):
+            found = _test_rows(x, biased, label_frequency, POWER_DRAWS, level, rng)[0]
+            rejected.append(found < level)
+    return float(np.mean(rejected)) if rejected else float("nan")
 
 
 def _read_rows(X: Any, labeled: Any, rng: np.random.Generator) -> tuple[Floats, Flags, list[str]]:
@@ -203,7 +276,9 @@ def compute_divergence(among: Floats, choices: Flags) -> Floats:
     return np.asarray(np.where(spread > 0, mean**2 + ratio - np.log(ratio) - 1, 0.0) / 2)
 
 
-def describe_bias(X: Any, labeled: Any, setting: str, prior: float) -> str:
+def describe_bias(
+    X: Any, labeled: Any, setting: str, prior: float, names: Sequence[str] | None = None
+) -> str:
     """Return a warning about a table; empty unless labeling at random is rejected.
 
     Only one-sample data can be tested, and at most 2,000 rows are: the test assumes that the
@@ -216,7 +291,8 @@ def describe_bias(X: Any, labeled: Any, setting: str, prior: float) -> str:
     rows = np.sort(np.random.default_rng(0).permutation(len(s))[:MAX_ROWS_FOR_WARNING])
     if not 2 <= s[rows].sum() < len(rows):
         return ""
-    found = scar_test(_safe_indexing(X, rows), s[rows], min(1.0, float(s.mean() / prior)))
+    frequency = min(1.0, float(s.mean() / prior))
+    found = scar_test(_safe_indexing(X, rows), s[rows], frequency, n_power=0, names=names)
     if not found.rejected:
         return ""
     return f"{found.describe()}. If the classes overlap much, labels given at random look so, too"

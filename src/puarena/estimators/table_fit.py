@@ -160,12 +160,19 @@ def fit_table(
         search=race,
         selection=selection,
         notes=_list_notes(caught),
-        bias_warning=describe_bias(X, y == 1, setting, model.prior_),
+        bias_warning=_describe_network_bias(model, X, y == 1, setting),
         labeled=int((y == 1).sum()),
         unlabeled=int((y == 0).sum()),
         features=X.shape[1],
         unlabeled_positive=float((model.decision_function(X) > 0)[y == 0].mean()),
     )
+
+
+def _describe_network_bias(model: Any, X: Any, labeled: Any, setting: str) -> str:
+    """Return the warning that other models give when they are fitted."""
+    if not isinstance(model, PUNetClassifier):
+        return ""
+    return describe_bias(X, labeled, setting, model.prior_)
 
 
 def _make_model(
