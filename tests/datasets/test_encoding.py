@@ -101,16 +101,99 @@ def test_dropped_columns_are_named():
 def test_only_frequent_values_are_encoded():
     values = [f"v{i % 70}" if i % 2 else "v0" for i in range(1000)]
     encoder = TableEncoder().fit(pd.DataFrame({"x": values}))
-    assert encoder.width == MAX_CATEGORIES
-    assert encoder.dense(pd.DataFrame({"x": ["v0", "v69", "other"]}))[:, 0].tolist() == [1, 0, 0]
+    assert encoder.width == MAX_CATEGORIES + 1
+    rows = encoder.dense(pd.DataFrame({"x": ["v0", "v69", "new", None]}))
+    assert rows[:, 0].tolist() == [1, 0, 0, 0]
+    assert rows[:, -1].tolist() == [0, 1, 1, 0]  # the others
+
+
+def test_values_of_a_category_are_told_apart_by_their_share_of_labels():
+    rng = np.random.default_rng(0)
+    city = rng.integers(0, 100, 4000)
+    labeled = rng.random(4000) < np.where(city % 2 == 0, 0.6, 0.1)
+    table = pd.DataFrame({"city": [f"c{each}" for each in city], "x": rng.normal(size=4000)})
+    encoder = TableEncoder().fit(table)
+    rates = encoder.fit_rates(table, labeled, seed=1)
+    dense, tree, linear = encoder.encode(table, rates)
+    assert linear is None
+    assert dense.shape[1] == encoder.width + 1
+    np.testing.assert_array_equal(dense[:, -1], rates[:, 0])
+    np.testing.assert_array_equal(tree[:, -1], rates[:, 0])
+    new = pd.DataFrame({"city": ["c2", "c3", "nowhere", None], "x": 0.0})
+    even, odd, unknown, _ = encoder.encode(new)[0][:, -1]
+    assert even > 0 > unknown > odd
+    # The share of a row is that of other rows: noise does not look like a signal.
+    noise = rng.permutation(labeled)
+    shares = encoder.fit_rates(table, noise, seed=1)[:, 0]
+    assert abs(np.corrcoef(shares, noise)[0, 1]) < 0.06
+
+
+def test_rare_values_are_not_remembered():
+    values = [f"v{i % 200}" for i in range(1000)] + ["unique"]
+    table = pd.DataFrame({"x": values})
+    encoder = TableEncoder().fit(table)
+    encoder.fit_rates(table, np.arange(1001) % 3 == 0, seed=0)
+    assert "v7" in encoder.rates.categories_[0]
+    assert "unique" not in encoder.rates.categories_[0]
+    assert "unique" not in encoder.columns[0].values
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("row", [f"r-{i % 600}" for i in range(1000)]),
+        ("customer_id", [f"c{i % 100}" for i in range(1000)]),
+        ("customerID", [1000 + 7 * (i % 100) for i in range(1000)]),
+        ("number", list(range(5000, 6000))),
+        ("order", [3 * i + i % 2 for i in range(1000)]),
+    ],
+)
+def test_identifiers_are_left_out(name, values):
+    table = pd.DataFrame({"x": np.random.default_rng(0).normal(size=1000), name: values})
+    with pytest.warns(TableWarning, match=name):
+        encoder = TableEncoder().fit(table)
+    assert encoder.dropped == [name]
+    # They are needed for no prediction.
+    assert encoder.dense(table[["x"]]).shape == (1000, 1)
+
+
+def test_dates_become_numbers():
+    days = pd.to_datetime(["2020-02-29", "2021-12-31", None, "2019-07-01"] * 10)
+    written = [None if day is pd.NaT else day.strftime("%d/%m/%Y") for day in days]
+    zoned = days.tz_localize("UTC")
+    for values in (days, zoned, written, [None if d is pd.NaT else d.date() for d in days]):
+        table = pd.DataFrame({"day": values, "x": 1.0})
+        encoder = TableEncoder().fit(table)
+        assert encoder.dense_names[:5] == [
+            *("day year", "day month", "day weekday", "day days", "day missing")
+        ]
+        tree = encoder.tree(table)
+        assert tree[:2, :4].tolist() == [[2020, 2, 5, 18321], [2021, 12, 4, 18992]]
+        assert np.isnan(tree[2, :4]).all()
+        assert encoder.dense(table.iloc[:3])[2, 4] == 1
+        assert np.isnan(encoder.tree(table.assign(day=np.nan))[0, 0])
+
+
+def test_text_is_read_by_its_words():
+    rng = np.random.default_rng(0)
+    subject = rng.random(300) < 0.5
+    words = [f"w{i}" for i in range(40)]
+    texts = [
+        " ".join([*rng.choice(words, 8), "engine" if about else "goalkeeper"]) for about in subject
+    ]
+    table = pd.DataFrame({"note": texts, "x": rng.normal(size=300)})
+    encoder = TableEncoder().fit(table)
+    dense, tree, linear = encoder.encode(table)
+    assert dense.shape[1] == tree.shape[1] == encoder.width
+    assert linear.shape == (300, 1 + len(encoder.texts["note"].words.vocabulary_))
+    assert encoder.encode(table.iloc[:2].assign(note=None))[2].shape == (2, linear.shape[1])
+    engine = 1 + encoder.texts["note"].words.vocabulary_["engine"]
+    np.testing.assert_array_equal(linear[:, engine].toarray()[:, 0] > 0, subject)
 
 
 @pytest.mark.parametrize(
     ("values", "token"),
     [
-        (pd.Timestamp("2020-01-01"), "dates"),
-        ("2020-01-01", "dates"),
-        (pd.Timedelta(1, "D"), "dates"),
         (np.inf, "infinity"),
         (1e300, "too large"),
     ],

@@ -138,7 +138,6 @@ def test_bad_commands_end_in_one_line(csv, words, token):
     [
         (("fit", "none.csv", "--label", "s", "--out", "m"), "none.csv"),
         (("fit", "t.txt", "--label", "s", "--out", "m"), "t.txt"),
-        (("fit", "dates.csv", "--label", "s", "--out", "m"), "'a'"),
         (("fit", "comma.csv", "--label", "s", "--out", "m"), "semicolons"),
         (("priors", "estimate", "t.txt", "--label", "s"), "t.txt"),
         (("predict", "nothing", "data.csv", "--out", "o.csv"), "nothing"),
@@ -148,8 +147,6 @@ def test_bad_commands_end_in_one_line(csv, words, token):
 )
 def test_bad_files(csv, words, token, tmp_path):
     (tmp_path / "t.txt").write_text("a")
-    dates = "a,s\n2020-01-02,1\n2020-01-03,1\n2021-03-04,0\n2021-03-05,0\n"
-    (tmp_path / "dates.csv").write_text(dates)
     pd.read_csv(csv).to_csv("comma.csv", index=False, sep=";", decimal=",")
     quick(steps=5).fit(X, y).save("model")
     assert token in run(*words, code=2).output

@@ -1,13 +1,15 @@
-"""Encoding of tables as numbers: missing values, categories, bools; pandas, polars or a matrix.
+"""Encoding of tables as numbers: missing values, categories, dates and text; pandas, polars, arrays.
 
-There are two forms of the same rows. *Dense*, for linear models and networks: a missing number
-becomes the column's median and sets an indicator, and a category becomes one 0/1 column per
-frequent value. *Tree*, for trees: a missing number stays missing, and a category becomes the index
-of its value.
+There are three forms of the same rows. *Dense*, for networks and linear models: a missing number
+becomes the column's median and sets an indicator, a category becomes one 0/1 column per frequent
+value and one for the others, and a text becomes the leading components of its words. *Tree*, for
+trees: a missing number stays missing, and a category becomes the index of its value. *Linear*, only
+of tables with text: the dense columns on one scale, and the weights of all words as a sparse
+matrix.
 
-scikit-learn's encoders were tried: ``OneHotEncoder(max_categories=…)`` puts the rarest values into
-one more column and ``SimpleImputer(add_indicator=True)`` moves indicators to the end, which changes
-the features, and neither names what it drops.
+scikit-learn's ``OneHotEncoder`` and ``SimpleImputer`` were tried: ``max_categories=…`` counts
+missing values among the others, ``add_indicator=True`` moves indicators to the end, and neither
+names what it drops.
 """
 
 from __future__ import annotations
@@ -25,16 +27,37 @@ from puarena.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_matrix
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import TargetEncoder
 
 FloatMatrix = npt.NDArray[np.float64]
+Texts = npt.NDArray[np.object_]  # text, or None where a value is missing
 
 DATE_PATTERN = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\s|T|$)")
-DATE_ADVICE = "turn them into numbers (such as days since an event) or drop them."
+DATE_PARTS = ("year", "month", "weekday", "days")  # days since 1970
+SECONDS_PER_DAY = 86_400
+FIRST_WEEKDAY = 3  # the first of January 1970 was a Thursday, and Monday is 0
 MAX_DATE_SAMPLE = 50  # values that decide whether a text column contains dates
 MAX_NUMBER = 1e30  # larger numbers stand for missing ones, or their squares overflow
 MAX_CATEGORIES = 30  # frequent values of a category that get a column of their own
 MAX_BENCHMARK_CATEGORIES = 1000  # values of a category in benchmark datasets, which keep all
-IDENTIFIER_SHARE = 0.9  # a text column with this share of different values identifies rows
+MAX_LEVELS = 5_000  # values of a category whose share of labeled rows is remembered
+RATE_FOLDS = 5
+MIN_LEVEL_ROWS = 2  # values of fewer rows are not remembered
+IDENTIFIER_SHARE = 0.5  # a column with this share of different values identifies rows
+IDENTIFIER_NAME = re.compile(
+    r"(?:^|[_\s.-])(?:id|ids|uid|uuid|guid|key)$|[a-z](?:ID|Id)$"
+    r"|^(?:customer|account|client|patient|policy|order|invoice|contract|case|row|record|member"
+    r"|user)[_\s.-]?(?:no|nr|num|number)?$",
+)
+MIN_TEXT_WORDS = 4  # a column of this mean length is free text if its values are different
+MAX_WORDS = 20_000  # words of a text column
+MIN_WORD_ROWS = 3  # rarer words are left out
+TEXT_COMPONENTS = 100  # of a text column in the dense form and in that of trees
+MAX_LOG_ODDS = 5.0  # of the share of labeled rows with a value
+MISSING, OTHER = "(missing)", "(other)"
 
 
 class TableWarning(UserWarning):
@@ -43,38 +66,53 @@ class TableWarning(UserWarning):
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """What the encoder remembers of a column of the table it was fitted to."""
+    """What the encoder remembers of a column of the table it was fitted to.
+
+    ``kind`` is number, category, date, text or dropped.
+    """
 
     name: str
-    median: float = 0.0  # of a column of numbers
-    gaps: bool = False  # did a column of numbers miss values?
-    values: tuple[str, ...] | None = None  # of a text column; empty: the column is dropped
+    kind: str = "number"
+    medians: tuple[float, ...] = (0.0,)  # of a number; of the parts of a date
+    scales: tuple[float, ...] = (1.0,)
+    gaps: bool = False  # did a column of numbers or dates miss values?
+    values: tuple[str, ...] = ()  # of a category
+    has_others: bool = False  # has a category rarer values, too?
+    day_first: bool = False  # of dates that are written as text
+
+    @property
+    def part_names(self) -> list[str]:
+        """The names of its columns in the form for trees."""
+        if self.kind == "date":
+            return [f"{self.name} {part}" for part in DATE_PARTS]
+        return [] if self.kind in ("dropped", "text") else [self.name]
 
     @property
     def dense_names(self) -> list[str]:
         """The names of its dense columns: ``age``, ``age missing``, ``sex = f``."""
-        if self.values is not None:
-            return [f"{self.name} = {value}" for value in self.values]
-        return [self.name, f"{self.name} missing"] if self.gaps else [self.name]
+        if self.kind == "category":
+            others = [OTHER] if self.has_others else []
+            return [f"{self.name} = {value}" for value in (*self.values, *others)]
+        return [*self.part_names, f"{self.name} missing"] if self.gaps else self.part_names
 
-    def codes(self, values: npt.NDArray[Any]) -> FloatMatrix:
-        """Return the index of each value, NaN for other and missing values."""
-        index = {value: float(code) for code, value in enumerate(self.values or ())}
-        return np.array([index.get(value, np.nan) for value in values])
+    def read_codes(self, values: Texts) -> FloatMatrix:
+        """Return the index of each value, NaN for missing and for unknown values."""
+        index = {value: float(code) for code, value in enumerate(self.values)}
+        other = float(len(self.values)) if self.has_others else np.nan
+        index_of = [np.nan if value is None else index.get(value, other) for value in values]
+        return np.array(index_of, np.float64)
 
-    def check_kind(self, values: npt.NDArray[Any]) -> None:
-        """Raise an error if a column has changed from text to numbers or the other way."""
-        has_numbers = values.dtype.kind == "f"
-        if self.values is None:
-            is_wrong, was, now = not has_numbers, "numbers", "text"
-        else:
-            # Text may look like numbers, and a column without any value is read as numbers.
-            is_other = has_numbers and not np.isnan(values).all()
-            is_wrong = is_other and bool(self.values) and not any(map(_is_number, self.values))
-            was, now = "text", "numbers"
-        if is_wrong:
-            message = f"column '{self.name}' had {was} when the model was fitted, now it has {now}."
-            raise ValueError(message)
+
+@dataclass(frozen=True)
+class TextModel:
+    """The words of a text column, and the leading components of their weights."""
+
+    words: TfidfVectorizer
+    components: TruncatedSVD
+
+    def weigh(self, values: Texts) -> csr_matrix:
+        """Return the weights of the words of every row."""
+        return self.words.transform([value or "" for value in values])
 
 
 class TableEncoder:
@@ -82,101 +120,222 @@ class TableEncoder:
 
     Parameters
     ----------
-    max_categories
-        The most frequent values of a text column that are encoded; others count as missing.
-    drop_identifiers
-        Drop text columns whose values are nearly all different.
+    keep_all
+        Keep every column and, of categories, every value, as benchmark datasets do. Otherwise
+        columns that identify rows are left out, free text is read by its words, and values of
+        categories beyond the most frequent count as one.
     """
 
-    def __init__(self, max_categories: int = MAX_CATEGORIES, drop_identifiers: bool = True) -> None:
-        self.max_categories, self.drop_identifiers = max_categories, drop_identifiers
+    def __init__(self, keep_all: bool = False) -> None:
+        self.keep_all = keep_all
         self.columns: list[EncodedColumn] = []
+        self.texts: dict[str, TextModel] = {}
+        self.rates: TargetEncoder | None = None  # shares of labeled rows, see ``fit_rates``
+
+    @property
+    def max_categories(self) -> int:
+        """The values of a category that get a column of their own."""
+        return MAX_BENCHMARK_CATEGORIES if self.keep_all else MAX_CATEGORIES
 
     def fit(self, X: Any) -> TableEncoder:
         """Remember the columns, and warn about those that are dropped."""
-        self.columns = []
+        self.columns, self.texts, self.rates = [], {}, None
         identifiers: list[str] = []
         empty: list[str] = []
-        for name, values in _read_columns(X):
-            is_number = values.dtype.kind == "f"
-            column = _fit_numbers(name, values) if is_number else self._fit_text(name, values)
-            if column is None:
-                is_empty = is_number or all(value is None for value in values)
-                (empty if is_empty else identifiers).append(f"'{name}'")
-                column = EncodedColumn(name, values=())
+        for name, values, is_integer in _read_columns(X):
+            if _is_empty(values):
+                empty.append(f"'{name}'")
+                column = EncodedColumn(name, "dropped")
+            elif not self.keep_all and _is_identifier(name, values, is_integer):
+                identifiers.append(f"'{name}'")
+                column = EncodedColumn(name, "dropped")
+            elif values.dtype.kind == "O":
+                column = self._fit_text(name, values)
+            else:
+                column = _fit_numbers(name, values)
             self.columns.append(column)
         for names, reason in (
-            (identifiers, "text columns with almost only unique values"),
+            (identifiers, "columns that identify rows"),
             (empty, "columns without any value"),
         ):
             if names:
-                message = f"dropped {reason}: {', '.join(names)}"
+                message = f"left out {reason}: {', '.join(names)}"
                 warnings.warn(message, TableWarning, stacklevel=4)
         if not self.dense_names:
             raise ValueError("no column of the table can be used as a feature.")
         return self
 
-    def _fit_text(self, name: str, values: npt.NDArray[Any]) -> EncodedColumn | None:
-        counts = Counter(value for value in values if value is not None)
-        total = counts.total()
-        is_identifier = total > MAX_CATEGORIES and len(counts) >= IDENTIFIER_SHARE * total
-        if not counts or (self.drop_identifiers and is_identifier):
-            return None
+    def _fit_text(self, name: str, values: Texts) -> EncodedColumn:
+        present = [value for value in values if value is not None]
+        if _are_dates(present[:MAX_DATE_SAMPLE]):
+            day_first, days = _parse_dates(values)
+            return _fit_numbers(name, days, day_first)
+        counts = Counter(present)
+        if not self.keep_all and _is_free_text(counts, len(present)):
+            model = _fit_words(values)
+            if model is not None:
+                self.texts[name] = model
+                return EncodedColumn(name, "text")
         frequent = sorted(value for value, _ in counts.most_common(self.max_categories))
-        return EncodedColumn(name, values=tuple(frequent))
+        return EncodedColumn(
+            name, "category", values=tuple(frequent), has_others=len(counts) > len(frequent)
+        )
+
+    # -- shares of labeled rows --------------------------------------------------------------------
+
+    def fit_rates(self, X: Any, labeled: npt.NDArray[np.bool_], seed: int) -> FloatMatrix | None:
+        """Remember the share of labeled rows by value, of categories with many values.
+
+        Return these shares, as log-odds, of the rows it is fitted to, each from other rows; they
+        are for ``encode``. None: the table has no such column.
+        """
+        if not any(column.has_others for column in self.columns):
+            return None
+        from sklearn.model_selection import KFold
+        from sklearn.preprocessing import TargetEncoder
+
+        levels, target = self._read_levels(X, fitted=False), labeled.astype(float)
+        shares = np.zeros(levels.shape)
+        folds = KFold(min(RATE_FOLDS, len(target)), shuffle=True, random_state=seed % 2**31)
+        for rest, held in folds.split(levels):
+            encoder = TargetEncoder(target_type="continuous").fit(levels[rest], target[rest])
+            shares[held] = encoder.transform(levels[held])
+        self.rates = TargetEncoder(target_type="continuous").fit(levels, target)
+        return _compute_log_odds(shares)
+
+    def _read_levels(self, X: Any, fitted: bool) -> Texts:
+        """Return the columns with many values; rare values count as one."""
+        parts = []
+        for column, values in self._match_columns(X):
+            if not column.has_others:
+                continue
+            values = np.array([MISSING if value is None else value for value in values], object)
+            if fitted:
+                assert self.rates is not None
+                known = set(self.rates.categories_[len(parts)])
+            else:
+                counts = Counter(values.tolist()).most_common(MAX_LEVELS)
+                known = {value for value, count in counts if count >= MIN_LEVEL_ROWS}
+            parts.append(np.array([v if v in known else OTHER for v in values], object))
+        return np.column_stack(parts)
+
+    # -- encoding ----------------------------------------------------------------------------------
+
+    def encode(
+        self, X: Any, rates: FloatMatrix | None = None
+    ) -> tuple[FloatMatrix, FloatMatrix, csr_matrix | None]:
+        """Return the dense form, that of trees, and the linear one if there is text.
+
+        ``rates`` are those of ``fit_rates`` for the rows it was fitted to.
+        """
+        if isinstance(X, np.ndarray) and all(each.kind == "number" for each in self.columns):
+            return self.dense(X), self.tree(X), None
+        table = self._match_columns(X)
+        if rates is None and self.rates is not None:
+            rates = _compute_log_odds(self.rates.transform(self._read_levels(X, fitted=True)))
+        words = self._weigh_words(table)
+        more = [] if rates is None else [rates]
+        more += [self.texts[name].components.transform(w) for name, w in words.items()]
+        dense = np.concatenate([*_make_dense(table), *more], axis=1)
+        tree = np.concatenate([*_make_tree(table), *more], axis=1)
+        return np.ascontiguousarray(dense), tree, self._join_linear(table, rates, words)
+
+    def _weigh_words(
+        self, table: list[tuple[EncodedColumn, npt.NDArray[Any]]]
+    ) -> dict[str, csr_matrix]:
+        return {
+            column.name: self.texts[column.name].weigh(values)
+            for column, values in table
+            if column.kind == "text"
+        }
+
+    def _join_linear(
+        self,
+        table: list[tuple[EncodedColumn, npt.NDArray[Any]]],
+        rates: FloatMatrix | None,
+        words: dict[str, csr_matrix],
+    ) -> csr_matrix | None:
+        """Return the scaled dense columns beside the weights of words."""
+        if not words:
+            return None
+        from scipy import sparse
+
+        parts = [sparse.csr_matrix(part) for part in _make_dense(table, scaled=True)]
+        if rates is not None:
+            parts.append(sparse.csr_matrix(rates))
+        return sparse.hstack([*parts, *words.values()], format="csr")
 
     def dense(self, X: Any) -> FloatMatrix:
         """Return numbers without gaps, indicators of gaps, and 0/1 columns of categories."""
         if isinstance(X, np.ndarray) and self._is_plain and (np.abs(X) <= MAX_NUMBER).all():
             return X.astype(np.float64, copy=False)
-        parts: list[FloatMatrix] = []
-        for column, values in self._matching_columns(X):
-            if column.values is None:
-                missing = np.isnan(values)
-                parts.append(np.where(missing, column.median, values)[:, None])
-                if column.gaps:
-                    parts.append(missing.astype(float)[:, None])
-            elif column.values:
-                codes = column.codes(values)[:, None]
-                parts.append((codes == np.arange(len(column.values))).astype(float))
-        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+        table = self._match_columns(X)
+        words = self._weigh_words(table)
+        text = [self.texts[name].components.transform(w) for name, w in words.items()]
+        return np.ascontiguousarray(np.concatenate([*_make_dense(table), *text], axis=1))
 
     def tree(self, X: Any) -> FloatMatrix:
         """Return one column for each, with missing values as NaN."""
-        if isinstance(X, np.ndarray) and all(column.values is None for column in self.columns):
+        if isinstance(X, np.ndarray) and all(each.kind == "number" for each in self.columns):
             return X.astype(np.float64, copy=False)
-        parts: list[FloatMatrix] = []
-        for column, values in self._matching_columns(X):
-            if column.values is None:
-                parts.append(values)
-            elif column.values:
-                parts.append(column.codes(values))
-        return np.column_stack(parts)
+        return np.concatenate(_make_tree(self._match_columns(X)), axis=1)
 
     @property
     def _is_plain(self) -> bool:
-        return not any(column.gaps or column.values is not None for column in self.columns)
+        return all(column.kind == "number" and not column.gaps for column in self.columns)
 
     @property
     def dense_names(self) -> list[str]:
-        """The names of the columns of the dense form."""
-        return [name for column in self.columns for name in column.dense_names]
+        """The names of the columns of the dense form, without shares of labeled rows."""
+        names = [name for column in self.columns for name in column.dense_names]
+        for name, model in self.texts.items():
+            count = model.components.components_.shape[0]
+            names += [f"{name} component {at + 1}" for at in range(count)]
+        return names
 
     @property
     def width(self) -> int:
-        """The number of columns of the dense form."""
+        """The number of columns of the dense form, without shares of labeled rows."""
         return len(self.dense_names)
 
-    def _matching_columns(self, X: Any) -> list[tuple[EncodedColumn, npt.NDArray[Any]]]:
-        """Return the columns of a table, each as the kind that was fitted."""
-        matching = []
-        for column, (_, values) in zip(self.columns, _read_columns(X), strict=True):
-            column.check_kind(values)
-            if column.values is not None and values.dtype.kind == "f":
-                texts = [None if np.isnan(value) else f"{value:g}" for value in values]
-                values = np.array(texts, object)
-            matching.append((column, values))
-        return matching
+    @property
+    def dropped(self) -> list[str]:
+        """The names of the columns that are left out."""
+        return [column.name for column in self.columns if column.kind == "dropped"]
+
+    def describe(self) -> list[str]:
+        """Return a line for each kind of column that is not encoded as it is."""
+        kinds = {
+            "left out": self.dropped,
+            "many values (frequent ones, and the share of labeled rows by value)": [
+                column.name for column in self.columns if column.has_others
+            ],
+            "text (by its words)": list(self.texts),
+            "dates (year, month, weekday, days)": [
+                column.name for column in self.columns if column.kind == "date"
+            ],
+        }
+        return [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+
+    def find_new_values(self, X: Any) -> dict[str, list[str]]:
+        """Return the values of categories, by column, that the fitted table does not have."""
+        found = {}
+        for column, values in self._match_columns(X):
+            if column.kind == "category" and not column.has_others:
+                new = sorted({str(v) for v in values if v is not None} - set(column.values))
+                if new:
+                    found[column.name] = new
+        return found
+
+    def _match_columns(self, X: Any) -> list[tuple[EncodedColumn, npt.NDArray[Any]]]:
+        """Return the columns that are used, each as the kind that was fitted."""
+        dropped = set(self.dropped)
+        used = [column for column in self.columns if column.name not in dropped]
+        table = _read_columns(X, dropped)
+        return [
+            (column, _match_kind(column, values))
+            for column, (_, values, _) in zip(used, table, strict=True)
+        ]
 
 
 def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
@@ -211,7 +370,7 @@ def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
 
 def make_benchmark_encoder() -> TableEncoder:
     """Return an encoder that keeps all columns and values of a table without gaps."""
-    return TableEncoder(max_categories=MAX_BENCHMARK_CATEGORIES, drop_identifiers=False)
+    return TableEncoder(keep_all=True)
 
 
 def is_frame(X: Any) -> bool:
@@ -226,11 +385,161 @@ def is_numeric(column: pd.Series) -> bool:
     return types.is_bool_dtype(column.dtype) or types.is_numeric_dtype(column.dtype)
 
 
-def _fit_numbers(name: str, values: FloatMatrix) -> EncodedColumn | None:
-    missing = np.isnan(values)
-    if missing.all():
+# -- fitting ---------------------------------------------------------------------------------------
+
+
+def _fit_numbers(name: str, values: npt.NDArray[Any], day_first: bool = False) -> EncodedColumn:
+    """Return the column of numbers or dates."""
+    numbers = _read_parts(values)
+    scales = np.nanstd(numbers, axis=0)
+    return EncodedColumn(
+        name,
+        "date" if values.dtype.kind == "M" else "number",
+        medians=tuple(np.nanmedian(numbers, axis=0).tolist()),
+        scales=tuple(np.where(scales > 0, scales, 1.0).tolist()),
+        gaps=bool(np.isnan(numbers).any()),
+        day_first=day_first,
+    )
+
+
+def _fit_words(values: Texts) -> TextModel | None:
+    """Return the words of a text column; None if no word is frequent enough."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    documents = [value or "" for value in values]
+    words = TfidfVectorizer(
+        sublinear_tf=True,
+        min_df=min(MIN_WORD_ROWS, len(documents)),
+        max_df=0.5,
+        max_features=MAX_WORDS,
+        strip_accents="unicode",
+    )
+    try:
+        weights = words.fit_transform(documents)
+    except ValueError:  # no word is left
         return None
-    return EncodedColumn(name, float(np.median(values[~missing])), bool(missing.any()))
+    if weights.shape[1] < 2:
+        return None
+    count = min(TEXT_COMPONENTS, weights.shape[1] - 1)
+    return TextModel(words, TruncatedSVD(count, random_state=0).fit(weights))
+
+
+def _is_free_text(counts: Counter[str], rows: int) -> bool:
+    """Are the values long, and mostly different?"""
+    if rows <= MAX_CATEGORIES or len(counts) < IDENTIFIER_SHARE * rows:
+        return False
+    return sum(len(value.split()) for value in counts) >= MIN_TEXT_WORDS * len(counts)
+
+
+def _is_identifier(name: str, values: npt.NDArray[Any], is_integer: bool) -> bool:
+    """Do the values only tell rows, or customers, apart?
+
+    Texts that are nearly all different and no free text or dates; integers that count the rows;
+    columns with many values whose name says so.
+    """
+    if values.dtype.kind == "O":
+        present = [value for value in values if value is not None]
+        if _are_dates(present[:MAX_DATE_SAMPLE]):
+            return False
+        counts = Counter(present)
+        if len(counts) <= MAX_CATEGORIES or _is_free_text(counts, len(present)):
+            return False
+        return len(counts) >= IDENTIFIER_SHARE * len(present) or bool(IDENTIFIER_NAME.search(name))
+    if not is_integer or np.isnan(values).any():
+        return False
+    different = len(np.unique(values))
+    if different <= MAX_CATEGORIES:
+        return False
+    is_count = different == len(values) and np.ptp(values) == len(values) - 1
+    is_ordered = bool((np.diff(values) > 0).all())
+    return is_count or is_ordered or bool(IDENTIFIER_NAME.search(name))
+
+
+def _is_empty(values: npt.NDArray[Any]) -> bool:
+    if values.dtype.kind == "O":
+        return all(value is None for value in values)
+    return bool(np.isnat(values).all() if values.dtype.kind == "M" else np.isnan(values).all())
+
+
+def _compute_log_odds(shares: FloatMatrix) -> FloatMatrix:
+    lowest = 1 / (1 + np.exp(MAX_LOG_ODDS))
+    shares = np.clip(np.asarray(shares, np.float64), lowest, 1 - lowest)
+    return np.log(shares) - np.log1p(-shares)
+
+
+# -- encoding --------------------------------------------------------------------------------------
+
+
+def _match_kind(column: EncodedColumn, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values as the kind of a fitted column; raise an error if they are of another."""
+    kind = {"O": "text", "M": "dates"}.get(values.dtype.kind, "numbers")
+    # A column without any value is read as numbers.
+    is_empty = kind == "numbers" and bool(np.isnan(values).all())
+    wanted = {"number": "numbers", "date": "dates"}.get(column.kind, "text")
+    if wanted == "dates" and is_empty:
+        return np.full(len(values), np.datetime64("NaT"), "datetime64[s]")
+    if wanted == "dates" and kind == "text":
+        return _parse_dates(values, column.day_first)[1]
+    if wanted == "text" and kind == "numbers":
+        # Text may look like numbers.
+        looks_like_numbers = column.kind == "category" and any(map(_is_number, column.values))
+        if is_empty or looks_like_numbers:
+            texts = [None if np.isnan(value) else f"{value:g}" for value in values]
+            return np.array(texts, object)
+    if kind != wanted:
+        message = f"column '{column.name}' had {wanted} when the model was fitted, now it has "
+        raise ValueError(f"{message}{kind}.")
+    return values
+
+
+def _make_dense(
+    table: list[tuple[EncodedColumn, npt.NDArray[Any]]], scaled: bool = False
+) -> list[FloatMatrix]:
+    """Return the dense columns of numbers, dates and categories."""
+    rows = len(table[0][1])
+    parts: list[FloatMatrix] = [np.empty((rows, 0))]
+    for column, values in table:
+        if column.kind == "category":
+            count = len(column.values) + column.has_others
+            parts.append((column.read_codes(values)[:, None] == np.arange(count)).astype(float))
+        elif column.kind != "text":
+            numbers = _read_parts(values)
+            missing = np.isnan(numbers)
+            numbers = np.where(missing, np.array(column.medians), numbers)
+            if scaled:
+                numbers = (numbers - np.array(column.medians)) / np.array(column.scales)
+            parts.append(numbers)
+            if column.gaps:
+                parts.append(missing[:, :1].astype(float))
+    return parts
+
+
+def _make_tree(table: list[tuple[EncodedColumn, npt.NDArray[Any]]]) -> list[FloatMatrix]:
+    """Return the columns for trees of numbers, dates and categories."""
+    rows = len(table[0][1])
+    parts: list[FloatMatrix] = [np.empty((rows, 0))]
+    for column, values in table:
+        if column.kind == "category":
+            parts.append(column.read_codes(values)[:, None])
+        elif column.kind != "text":
+            parts.append(_read_parts(values))
+    return parts
+
+
+def _read_parts(values: npt.NDArray[Any]) -> FloatMatrix:
+    """Return a column of numbers as it is, and one of dates as its parts."""
+    if values.dtype.kind != "M":
+        return np.asarray(values, np.float64)[:, None]
+    missing = np.isnat(values)
+    present = np.where(missing, np.datetime64(0, "s"), values)
+    days = present.astype("datetime64[s]").astype(np.int64) / SECONDS_PER_DAY
+    year = present.astype("datetime64[Y]").astype(np.int64) + 1970
+    month = present.astype("datetime64[M]").astype(np.int64) % 12 + 1
+    weekday = (np.floor(days) + FIRST_WEEKDAY) % 7
+    parts = np.column_stack([year, month, weekday, days]).astype(np.float64)
+    parts[missing] = np.nan
+    return parts
 
 
 def _is_number(text: str) -> bool:
@@ -241,13 +550,30 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_columns(X: Any) -> list[tuple[str, npt.NDArray[Any]]]:
-    """Return names and values: float64 with NaN for numbers and bools, text or None for others."""
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def _read_columns(
+    X: Any, skip: set[str] | frozenset[str] = frozenset()
+) -> list[tuple[str, npt.NDArray[Any], bool]]:
+    """Return names, values, and whether they are integers.
+
+    Values are float64 with NaN for numbers and bools, datetime64 for dates, and text or None.
+    """
     if is_frame(X):
-        table = [(str(name), _read_column(str(name), X[name])) for name in X.columns]
+        table = [
+            (str(name), _read_column(str(name), X[name]), _has_integers(X[name]))
+            for name in X.columns
+            if str(name) not in skip
+        ]
     else:
-        table = [(f"column {at}", X[:, at].astype(np.float64)) for at in range(X.shape[1])]
-    for name, values in table:
+        names = [f"column {at}" for at in range(X.shape[1])]
+        table = [
+            (name, X[:, at].astype(np.float64), False)
+            for at, name in enumerate(names)
+            if name not in skip
+        ]
+    for name, values, _ in table:
         if values.dtype.kind == "f":
             check_magnitude(name, values)
     return table
@@ -264,14 +590,21 @@ def check_magnitude(name: str, values: FloatMatrix) -> None:
         )
 
 
+def _has_integers(column: Any) -> bool:
+    """Does a column of pandas or polars have integers?"""
+    if hasattr(column.dtype, "is_integer"):
+        return bool(column.dtype.is_integer())
+    return getattr(column.dtype, "kind", "") in "iu"
+
+
 def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
     is_polars = hasattr(column.dtype, "is_temporal")
-    kind, values = _read_polars(column) if is_polars else _read_pandas(column)
-    if kind == "dates":
-        raise ValueError(f"column '{name}' has dates or times; {DATE_ADVICE}")
-    if kind == "numbers":
-        if np.isinf(values).any():
-            raise ValueError(f"Input X contains infinity: column '{name}'.")
+    values = _read_polars(column) if is_polars else _read_pandas(column)
+    if values.dtype.kind == "m":
+        values = values.astype("timedelta64[s]").astype(np.float64) / SECONDS_PER_DAY
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError(f"Input X contains infinity: column '{name}'.")
+    if values.dtype.kind != "O":
         return values
     missing = np.array([value is None or value != value for value in values], bool)
     present = values[~missing]
@@ -280,38 +613,72 @@ def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = present.astype(float)
         return numbers
-    if _are_dates(present[:MAX_DATE_SAMPLE]):
-        raise ValueError(f"column '{name}' has dates or times; {DATE_ADVICE}")
     texts = np.full(len(values), None, object)
-    texts[~missing] = [str(value).strip() for value in present]
+    texts[~missing] = [_spell(value) for value in present]
     return texts
 
 
-def _read_polars(column: Any) -> tuple[str, npt.NDArray[Any]]:
-    """Return the kind of a column (dates, numbers or objects) and its values."""
+def _spell(value: Any) -> str:
+    """Return the text of a value; of a date as ISO 8601."""
+    return value.isoformat() if hasattr(value, "isoformat") else str(value).strip()
+
+
+def _read_polars(column: Any) -> npt.NDArray[Any]:
+    """Return numbers, dates, durations or objects."""
     kind = column.dtype
-    if kind.is_temporal():
-        return "dates", np.empty(0)
+    if kind.is_temporal() and str(kind) != "Time":
+        values = column.to_numpy()
+        unit = "timedelta64[s]" if values.dtype.kind == "m" else "datetime64[s]"
+        return np.asarray(values.astype(unit))
     if kind.is_numeric() or str(kind) == "Boolean":
-        return "numbers", np.asarray(column.cast(float, strict=False).to_numpy(), np.float64)
-    return "objects", np.array(column.to_list(), object)
+        return np.asarray(column.cast(float, strict=False).to_numpy(), np.float64)
+    return np.array(column.to_list(), object)
 
 
-def _read_pandas(column: pd.Series) -> tuple[str, npt.NDArray[Any]]:
-    """Return the kind of a column (dates, numbers or objects) and its values."""
+def _read_pandas(column: pd.Series) -> npt.NDArray[Any]:
+    """Return numbers, dates, durations or objects."""
     from pandas.api import types
 
     kind = column.dtype
-    is_time = types.is_datetime64_any_dtype(kind) or types.is_timedelta64_dtype(kind)
-    if is_time or str(kind).startswith("period"):
-        return "dates", np.empty(0)
+    if str(kind).startswith("period"):
+        column = column.dt.to_timestamp()
+    if types.is_timedelta64_dtype(kind):
+        return column.to_numpy("timedelta64[s]").astype(np.float64) / SECONDS_PER_DAY
+    if types.is_datetime64_any_dtype(column.dtype):
+        if getattr(column.dtype, "tz", None) is not None:
+            column = column.dt.tz_convert(None)
+        return column.to_numpy("datetime64[s]")
     if is_numeric(column):
-        return "numbers", column.to_numpy(np.float64, na_value=np.nan)
-    values = column.to_numpy(object, na_value=None)  # type: ignore[call-overload]
-    return "objects", values
+        return column.to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(column.to_numpy(object, na_value=None))  # type: ignore[call-overload]
 
 
-def _are_dates(values: npt.NDArray[Any]) -> bool:
-    """Are all values of a sample dates or texts that look like dates?"""
-    flags = [hasattr(value, "isoformat") or DATE_PATTERN.match(str(value)) for value in values]
-    return bool(flags) and all(flags)
+def _are_dates(values: list[Any]) -> bool:
+    """Do all texts of a sample look like dates?"""
+    return bool(values) and all(DATE_PATTERN.match(value) for value in values)
+
+
+def _parse_dates(
+    values: Texts, day_first: bool | None = None
+) -> tuple[bool, npt.NDArray[np.datetime64]]:
+    """Return dates from text, and whether days stand before months.
+
+    Unless it is known, this is the reading with fewer dates that do not exist.
+    """
+    import pandas as pd
+
+    readings = []
+    for order in (False, True) if day_first is None else (day_first,):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # pandas guesses loudly
+            read = pd.to_datetime(
+                pd.Series(values, dtype=object),
+                errors="coerce",
+                format="mixed",
+                dayfirst=order,
+                utc=True,
+            )
+        days = read.dt.tz_convert(None).to_numpy("datetime64[s]")
+        readings.append((int(np.isnat(days).sum()), order, days))
+    _, order, days = min(readings, key=lambda reading: reading[:2])
+    return order, days

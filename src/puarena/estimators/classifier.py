@@ -91,7 +91,10 @@ def _join_rows(parts: Sequence[EncodedRows | None]) -> EncodedRows:
     if sparse.issparse(given[0].dense):
         return EncodedRows(sparse.vstack([part.dense for part in given]).tocsr())
     dense = np.concatenate([part.dense for part in given])
-    return EncodedRows(dense, np.concatenate([part.tree for part in given]))
+    tree = np.concatenate([part.tree for part in given])
+    if given[0].words is None:
+        return EncodedRows(dense, tree)
+    return EncodedRows(dense, tree, sparse.vstack([part.words for part in given]).tocsr())
 
 
 class PUClassifier(TableClassifier):

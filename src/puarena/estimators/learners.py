@@ -50,16 +50,24 @@ class EncodedRows:
 
     ``dense``, for linear models and networks, has no missing values and may be sparse. ``tree``,
     for trees, has missing values and codes of categories; it is None if ``dense`` is sparse.
+    ``words``, for linear models, is sparse and there only if the table has text.
     """
 
     dense: Any
     tree: Any = None
+    words: Any = None
 
     def __len__(self) -> int:
         return int(self.dense.shape[0])
 
     def __getitem__(self, index: Any) -> EncodedRows:
-        return EncodedRows(self.dense[index], None if self.tree is None else self.tree[index])
+        more = (None if rows is None else rows[index] for rows in (self.tree, self.words))
+        return EncodedRows(self.dense[index], *more)
+
+    @property
+    def linear(self) -> Any:
+        """The form for linear models."""
+        return self.dense if self.words is None else self.words
 
 
 @dataclass(frozen=True)
@@ -103,14 +111,14 @@ class FittedModel(Protocol):
 
 @dataclass(frozen=True)
 class FittedLinear:
-    """A linear function of the dense form."""
+    """A linear function of the form for linear models."""
 
     coef: Floats
     intercept: float
 
     def score(self, rows: EncodedRows) -> Floats:
         """Return the value of the linear function."""
-        return np.asarray(rows.dense @ self.coef + self.intercept, float)
+        return np.asarray(rows.linear @ self.coef + self.intercept, float)
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ class LinearLearner(Learner):
 
     def fit(self, table: PUTable, rows: Index, rng: np.random.RandomState) -> FittedModel:
         """Fit to some rows of a table."""
-        x, y = table.rows.dense[rows], table.target[rows]
+        x, y = table.rows.linear[rows], table.target[rows]
         model = LogisticRegression(C=0.1 if y.sum() < FEW_LABELS else 1.0, max_iter=300)
         if isinstance(x, np.ndarray):
             center, scale = x.mean(0), x.std(0)

@@ -40,6 +40,7 @@ TRUSTED_TYPES = [
     "puarena.classics.puet.Forest",
     "puarena.datasets.encoding.EncodedColumn",
     "puarena.datasets.encoding.TableEncoder",
+    "puarena.datasets.encoding.TextModel",
     "puarena.estimators.calibration.PosteriorCalibration",
     "puarena.estimators.calibration.SlopeCalibration",
     "puarena.estimators.classifier.BatchState",

@@ -133,8 +133,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             weight = None if weight is None else weight[rows]
             propensity = None if propensity is None else propensity[rows]
             groups = None if groups is None else groups[rows]
+        rates = None
+        if self.encoder_ is not None:
+            rates = self.encoder_.fit_rates(used, labels.positive, seed)
+        rows_used = self._encode(used, rates)
         return PUTable(
-            rows=self._encode(used),
+            rows=rows_used,
             labels=labels,
             weight=weight,
             prior=self.prior_,
@@ -161,6 +165,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
                 accept_sparse=["csr"] if self.__sklearn_tags__().input_tags.sparse else False,
                 ensure_all_finite="allow-nan",
             )
+        if not reset:
+            X = self._add_left_out(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if not reset:
             return X
@@ -176,6 +182,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
+    def _add_left_out(self, X: Any) -> Any:
+        """Return a frame with the columns that fitting left out, if only these are missing."""
+        encoder, names = self.encoder_, list(getattr(self, "feature_names_in_", ()))
+        missing = [name for name in names if name not in X.columns]
+        if encoder is None or not missing or not set(missing) <= set(encoder.dropped):
+            return X
+        if hasattr(X, "reindex"):
+            return X.reindex(columns=names)
+        import polars
+
+        return X.with_columns(polars.lit(None).alias(name) for name in missing).select(names)
+
     def _draw_rows(
         self, positive: npt.NDArray[np.bool_], rng: np.random.RandomState
     ) -> npt.NDArray[np.int64]:
@@ -186,11 +204,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         chosen = [rng.permutation(side)[: self.max_samples] for side in sides]
         return np.sort(np.concatenate(chosen))
 
-    def _encode(self, X: Any) -> EncodedRows:
-        """Turn checked input into numbers."""
+    def _encode(self, X: Any, rates: Floats | None = None) -> EncodedRows:
+        """Turn checked input into numbers; ``rates`` are those of the rows that are fitted to."""
         if self.encoder_ is None:
             return EncodedRows(X)
-        return EncodedRows(self.encoder_.dense(X), self.encoder_.tree(X))
+        return EncodedRows(*self.encoder_.encode(X, rates))
 
     # -- the prior ---------------------------------------------------------------------------------
 
