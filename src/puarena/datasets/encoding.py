@@ -1,4 +1,6 @@
-"""Encoding of tables as numbers: missing values, categories, dates and text; pandas, polars, arrays.
+"""Encoding of tables as numbers: missing values, categories, dates and text.
+
+Tables are of pandas or polars, or matrices.
 
 There are three forms of the same rows. *Dense*, for networks and linear models: a missing number
 becomes the column's median and sets an indicator, a category becomes one 0/1 column per frequent
