@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from documents import ROOT
 
+from browsers import find_chromium, open_browser
 from puarena import catalog
 from puarena.results.schema import COLUMNS
 from run_python import run_python
@@ -119,6 +120,31 @@ def test_the_site_is_whole(tmp_path, monkeypatch):
     assert pictures.count("<svg") >= len(figures.PICTURES)
     for loaded in tmp_path.rglob("*.css"):
         assert "@import" not in loaded.read_text(encoding="utf-8", errors="ignore")
+    # An interval that does not exist is not printed.
+    assert "nan to nan" not in (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
+    if find_chromium():
+        search_from_a_folder(tmp_path)
+
+
+def search_from_a_folder(site: Path) -> None:
+    """Search the site as somebody does who opened it without a server."""
+    with open_browser() as browser:
+        page = browser.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.click(".md-search__input")
+        page.wait_for_function("typeof __index === 'object'")
+        # Letters that are typed before the index is read are not searched for.
+        page.wait_for_function(
+            """() => {
+                const input = document.querySelector(".md-search__input");
+                input.value = input.value === "proxy" ? "proxy accuracy" : "proxy";
+                input.dispatchEvent(new Event("input", { bubbles: true }));
+                input.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
+                return document.querySelector(".md-search-result__item") !== null;
+            }""",
+            polling=500,
+        )
+        assert "criteria.html" in page.inner_html(".md-search-result__list")
 
 
 def read_site(folder: Path) -> dict[Path, Links]:

@@ -180,3 +180,38 @@ def test_the_papers_boards_are_first():
 )
 def test_citations_in_short(paper, short):
     assert cite(paper) == short
+
+
+# -- in a browser --------------------------------------------------------------------
+
+
+def test_searching_and_sorting(browser, sent, tmp_path):
+    build(sent, tmp_path / "site")
+    page = browser.new_page(viewport={"width": 400, "height": 800})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto((tmp_path / "site" / "index.html").as_uri())
+
+    def rows() -> list[str]:
+        names = page.locator("#lines tbody tr:visible th").all_inner_texts()
+        return [name.strip() for name in names]
+
+    assert set(rows()) == {"mine", "nnpu", "vpu"}
+    page.fill("#search", "me <ME>")
+    assert rows() == ["mine"]
+    page.fill("#search", "")
+    page.select_option("#badge-choice", "published by us")
+    assert set(rows()) == {"nnpu", "vpu"}
+    page.reload()  # the choice is part of the address
+    assert set(rows()) == {"nnpu", "vpu"}
+    page.select_option("#badge-choice", "")
+    accuracy = page.locator("#lines thead button").nth(3)
+    for order in (-1, 1):
+        accuracy.click()
+        shown = page.locator("#lines tbody tr td:nth-child(4)").all_inner_texts()
+        numbers = [order * float(text) for text in shown]
+        assert numbers == sorted(numbers)
+    # Nothing is wider than a phone, except tables, which scroll.
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    assert not errors
+    page.close()

@@ -8,8 +8,6 @@ them.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,6 @@ from puarena.results import Folder
 from sample_results import SPEC, curves
 
 HOSTILE = "<script>alert(1)</script>"
-OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 PROBLEMS = [  # dataset, case, setting, rate, prior
     ("letter", 1, "os", 0.3, 0.5),
     ("letter", 2, "os", 0.3, 0.5),
@@ -42,31 +32,6 @@ PROBLEMS = [  # dataset, case, setting, rate, prior
     (HOSTILE, 1, "ts", 0.3, 0.5),
 ]
 METHODS = ["pn-oracle", "upu", "nnpu", "nnpu-c", HOSTILE, "pn-naive"]
-
-
-def chromium() -> str | None:
-    """Where the browser is."""
-    return (
-        os.environ.get("PUARENA_CHROMIUM")
-        or shutil.which("chromium")
-        or shutil.which("chromium-browser")
-    )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = chromium()
-    if path is None:
-        words = "no Chromium on this machine (apt-get install chromium, or set PUARENA_CHROMIUM)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{words}: CI may not skip the tests of the page")
-        pytest.skip(f"{words}: the page was not tested in a browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
