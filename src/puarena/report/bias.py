@@ -14,7 +14,11 @@ from puarena.pu import labeling
 from puarena.report.render import Grid
 from puarena.report.select import add_labels, select
 from puarena.report.sources import Source, open_curves
-from puarena.report.statistics.bootstrap import percentile_interval
+from puarena.report.statistics.bootstrap import (
+    find_widening,
+    percentile_interval,
+    widen_interval,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -87,10 +91,12 @@ def bias_costs_to_markdown(table: DataFrame, ways: Iterable[str] | None = None) 
 
 
 def _bootstrap_mean(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return a 95% bootstrap interval of a mean."""
-    if not len(values):
+    """Return a 95% bootstrap interval of a mean, widened as few values need it."""
+    n = len(values)
+    if n < 2:
         return np.nan, np.nan
     rng = np.random.default_rng(0)
-    means = values[rng.integers(0, len(values), (GAIN_DRAWS, len(values)))].mean(1)
-    low, high = percentile_interval(means)
+    means = values[rng.integers(0, n, (GAIN_DRAWS, n))].mean(1)
+    factor = float(find_widening(n - 1)) * (n / (n - 1)) ** 0.5
+    low, high = widen_interval(values.mean(), percentile_interval(means), factor)
     return float(low), float(high)
