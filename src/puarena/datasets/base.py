@@ -229,12 +229,12 @@ def from_info(
 
 
 def make_observed(
-    info: DatasetInfo,
+    info: DatasetFacts,
     features: npt.NDArray[np.floating],
     observed: Mapping[int, ObservedLabels],
     **facts: Any,
 ) -> Dataset:
-    """Make a dataset of its record, features and observed labels; these decide its priors."""
+    """Make a dataset of its record, features and observed labels; these decide its prior."""
     one_sample = info.observed_setting == "os"
     priors = {case: labels.compute_prior(one_sample) for case, labels in observed.items()}
     known = replace(info, case_priors=priors, cases={case: info.cases[case] for case in observed})

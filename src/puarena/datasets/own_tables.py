@@ -12,6 +12,16 @@
     standardize: true           # each feature to mean 0 and deviation 1
     encode: false               # true: 0/1 columns for text, the median for missing numbers
 
+A table whose labels were observed has no true label to hide, but a column of what is known:
+
+    file: patients.csv
+    observed: diagnosed         # 1 (yes, true): labeled; 0 (no, false): unlabeled
+    truth: ill                  # optional: the truth, in this file or in the test file alone
+    setting: one-sample         # or two-sample: the labeled rows were collected separately
+    positive: ["yes"]           # optional: the value that means positive in both columns
+    test: survey.csv            # optional: with `truth`, and needed if `file` does not have it
+    features, standardize, encode: as above
+
 Text is given as embeddings that were computed before, with a row for each row of the table.
 
     file: reviews.csv           # has the labels
@@ -25,15 +35,23 @@ the whole file, because the features are stored once for all splits: no label en
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from puarena.datasets.base import Dataset, DatasetInfo, copy_facts
+from puarena.datasets.base import (
+    Dataset,
+    DatasetFacts,
+    DatasetInfo,
+    ObservedLabels,
+    copy_facts,
+    make_observed,
+)
 from puarena.datasets.download import check_checksum, locate_remote_table
 from puarena.datasets.encoding import (
     TableEncoder,
@@ -54,6 +72,7 @@ if TYPE_CHECKING:
 
 Label = bool | int | float | str
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+SIMULATED_KEYS = ("label", "cases", "size", "prior", "balanced", "model", "sha256")
 # How people write what YAML reads as a truth value.
 TRUTH_TEXTS = {True: ("yes", "true", "on", "y", "t"), False: ("no", "false", "off", "n", "f")}
 
@@ -77,6 +96,9 @@ class TableDescription(BaseModel):
     encode: bool = False
     model: Annotated[str, Field(pattern=r"^\S+@\w+$")] | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    observed: str | None = None
+    truth: str | None = None
+    setting: Literal["one-sample", "two-sample"] | None = None
 
     @field_validator("positive", "features", mode="before")
     @classmethod
@@ -110,6 +132,10 @@ def read_description(path: Path) -> TableDescription:
 
 def _find_fault(spec: TableDescription) -> str:
     """Return which keys contradict each other; an empty text if none do."""
+    if spec.observed is not None:
+        return _find_observed_fault(spec)
+    if spec.truth is not None or spec.setting is not None:
+        return "`truth` and `setting` belong to `observed`, the column of observed labels"
     if (spec.positive is None) == (spec.cases is None):
         return "give either `positive` (a list of labels) or `cases` (lists by number)"
     if not spec.embeddings:
@@ -120,6 +146,18 @@ def _find_fault(spec: TableDescription) -> str:
         return "embeddings are one .npy file for all rows, without a `test` file"
     if not (spec.model and spec.sha256):
         return f"embeddings need `model: NAME@HASH` and `sha256` of '{spec.embeddings}'"
+    return ""
+
+
+def _find_observed_fault(spec: TableDescription) -> str:
+    """Return which keys contradict observed labels; an empty text if none do."""
+    simulated = [name for name in SIMULATED_KEYS if name in spec.model_fields_set]
+    if simulated:
+        return f"`{simulated[0]}` is of simulated labels and does not go with `observed`"
+    if spec.observed == spec.truth:
+        return f"`observed` and `truth` both name the column '{spec.truth}'"
+    if spec.truth is None and "test" in spec.model_fields_set:
+        return "`test` needs `truth`: the column of the truth, in that file if it is one"
     return ""
 
 
@@ -159,6 +197,8 @@ def _locate(path: Path, source: str) -> Path:
 @lru_cache(maxsize=8)
 def _load(path: Path, stamps: tuple[tuple[int, int], ...]) -> Dataset:
     spec = read_description(path)
+    if spec.observed is not None:
+        return _load_observed(path, spec)
     names, features, labels, pool_size = _read_all(path, spec)
     class_names = _sort_labels(labels)
     codes = {name: code for code, name in enumerate(class_names)}
@@ -193,6 +233,95 @@ def _load(path: Path, stamps: tuple[tuple[int, int], ...]) -> Dataset:
         default_prior=spec.prior or priors[min(priors)],
         case_priors={} if spec.prior else priors,
     )
+
+
+def _load_observed(path: Path, spec: TableDescription) -> Dataset:
+    """Return the dataset of a table whose labels were observed."""
+    assert spec.observed is not None
+    frame = read_table(_locate(path, spec.file))
+    others = [name for name in (spec.observed, spec.truth) if name is not None]
+    names = spec.features or [name for name in frame.columns if name not in others]
+    for name in others:
+        if name in names:
+            raise UserError(f"{path}: column '{name}' cannot be a feature too", "conflict")
+    _check_columns(spec.file, frame, [spec.observed, *names])
+    labeled = _read_flags(spec, spec.file, frame, spec.observed)
+    rows = len(frame)
+    truth, test, known = np.full(rows, -1, np.int8), None, "none"
+    if spec.truth is not None and spec.truth in frame.columns:
+        known, truth = "all", _read_flags(spec, spec.file, frame, spec.truth).astype(np.int8)
+        if (wrong := labeled & (truth == 0)).any():
+            raise UserError(
+                f"{spec.file}: data row {int(wrong.argmax()) + 1} is labeled positive by "
+                f"'{spec.observed}', and negative by '{spec.truth}'",
+                "conflict",
+            )
+    elif spec.truth is not None and not isinstance(spec.test, str):
+        _check_columns(spec.file, frame, [spec.truth])
+    if isinstance(spec.test, str) and spec.truth is not None:
+        known = "all" if known == "all" else "test"
+        tested = read_table(_locate(path, spec.test))
+        _check_columns(spec.test, tested, [spec.truth, *names])
+        found = _read_flags(spec, spec.test, tested, spec.truth).astype(np.int8)
+        truth, test = np.concatenate([truth, found]), np.arange(rows, rows + len(tested))
+    elif known == "none":
+        test = np.zeros(0, np.int64)
+    encoder = None
+    if spec.encode:
+        encoder = _encode(spec.file, lambda: make_benchmark_encoder().fit(fill_gaps(frame[names])))
+    values = _to_numbers(spec.file, frame[names], encoder)
+    if len(truth) > rows:
+        values = np.concatenate([values, _to_numbers(spec.test, tested[names], encoder)])
+    labels = ObservedLabels(np.flatnonzero(labeled), np.flatnonzero(~labeled), truth, test)
+    facts = DatasetFacts(
+        name=spec.name or path.stem,
+        class_names=("negative", "positive"),
+        cases={1: (1,)},
+        size=rows,
+        test_fraction=spec.test if test is None else None,
+        balanced=False,
+        default_prior=math.nan,
+        observed_setting="ts" if spec.setting == "two-sample" else "os",
+        truth=known,
+    )
+    columns = encoder.dense_names if encoder else names
+    return make_observed(facts, _scale(spec, columns, values, rows), {1: labels})
+
+
+def _check_columns(source: str, frame: pd.DataFrame, names: list[str]) -> None:
+    for name in names:
+        if name not in frame.columns:
+            hint = suggest(name, list(frame.columns))
+            raise UserError(f"{source}: there is no column '{name}'{hint}", "unknown-name")
+
+
+def _read_flags(
+    spec: TableDescription, source: str, frame: pd.DataFrame, name: str
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of a column of two values have the positive one."""
+    missing = frame[name].isna().to_numpy()
+    if missing.any():
+        row = int(missing.argmax()) + 1
+        raise UserError(f"{source}: '{name}' is missing in data row {row}", "missing-data")
+    texts = [spell_label(value).strip().lower() for value in frame[name].tolist()]
+    positive = set(TRUTH_TEXTS[True]) | {"1"}
+    negative = set(TRUTH_TEXTS[False]) | {"0", "-1"}
+    if spec.positive is not None:
+        positive = {spell_label(value).strip().lower() for value in spec.positive}
+        if True in spec.positive:
+            positive |= set(TRUTH_TEXTS[True])
+        others = sorted(set(texts) - positive)
+        negative = set(others[:1])
+    unknown = sorted(set(texts) - positive - negative)
+    if unknown:
+        values = ", ".join(f"'{text}'" for text in sorted(set(texts))[:4])
+        raise UserError(
+            f"{source}: '{name}' has the values {values}, and '{unknown[0]}' is neither the "
+            "positive nor the other one; it needs two values, such as 1 and 0, or name the "
+            "positive ones in `positive`",
+            "invalid-value",
+        )
+    return np.array([text in positive for text in texts], bool)
 
 
 def _read_all(

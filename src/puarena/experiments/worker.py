@@ -233,8 +233,9 @@ def fit_and_evaluate(row: engine.Row, dataset: Dataset) -> dict[str, float]:
         scores = [
             torch.from_numpy(model.decision_function(dataset.table(index)) - TIE)[None]
             for index in (data.p_val, data.u_val, data.test)
+            if len(index)
         ]
-    p, u, test = scores
+    p, u, *test = scores
     chances = hidden.propensity_val
     validation = metrics.Validation(
         p,
@@ -247,10 +248,11 @@ def fit_and_evaluate(row: engine.Row, dataset: Dataset) -> dict[str, float]:
         None if chances is None else torch.tensor(chances)[None],
     )
     values = metrics.compute_criteria(validation)
-    if hidden.test is not None and len(hidden.test):
+    if hidden.test is not None and test:
         labeled = hidden.test_labeled
         flags = None if labeled is None else torch.tensor(labeled)[None]
-        values.update(metrics.compute_metrics(test, test, torch.tensor(hidden.test)[None], flags))
+        truth = torch.tensor(hidden.test)[None]
+        values.update(metrics.compute_metrics(test[0], test[0], truth, flags))
     return {name: float(value[0]) for name, value in values.items()}
 
 

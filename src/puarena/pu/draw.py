@@ -151,7 +151,9 @@ def _draw_observed(
     if test is None:
         # Drawn by label and not by class, so that no split depends on the truth.
         share = dataset.test_fraction or 0.0
-        n_p, n_u = round_half_up(share * len(p)), round_half_up(share * len(u))
+        # In two samples the labeled examples are no part of the marginal.
+        one_sample = labeling.get_setting(dataset.observed_setting).one_sample
+        n_p, n_u = round_half_up(share * len(p) * one_sample), round_half_up(share * len(u))
         test = np.sort(np.concatenate([p[:n_p], u[:n_u]]))
         p, u = p[n_p:], u[n_u:]
     if min(len(p), len(u)) < MIN_OBSERVED:

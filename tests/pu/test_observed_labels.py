@@ -9,6 +9,7 @@ from puarena import datasets
 from puarena.datasets.base import DatasetInfo, ObservedLabels, make_observed
 from puarena.errors import UserError
 from puarena.pu import Problem, PUData, draw_pu_data, labeling
+from puarena.pu.problem import PROBLEM_COLUMNS
 
 INFO = DatasetInfo(
     name="seen",
@@ -114,7 +115,8 @@ def test_an_unknown_prior_has_an_identity():
     problem = problem_of(data)
     assert problem == problem_of(data)
     assert problem.identity()["prior"] is None
-    assert Problem.from_columns(problem.columns()) == problem
+    row = {name: getattr(problem, name) for name in PROBLEM_COLUMNS}
+    assert Problem.from_columns(row) == problem
     with pytest.raises(UserError):
         Problem("digits", prior=float("nan"))
 
