@@ -14,6 +14,7 @@ from puarena.metrics.criteria import (
 from puarena.metrics.measures import Criterion, Measure, Metric
 from puarena.metrics.scores import (
     METRICS,
+    NO_TRUTH,
     accuracy,
     auc,
     compute_metrics,
@@ -27,6 +28,7 @@ from puarena.metrics.scores import (
 __all__ = [
     "CRITERIA",
     "METRICS",
+    "NO_TRUTH",
     "Counts",
     "Criterion",
     "Measure",

@@ -90,6 +90,8 @@ def auc_unlabeled(score: Tensor, label: Tensor, labeled: Tensor) -> Tensor:
     return result
 
 
+NO_TRUTH = "criterion"  # what is shown of results without any test metric
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -126,6 +128,15 @@ METRICS: dict[str, Metric] = {
             auc_unlabeled,
             "observed labels",
             chance=lambda prior: 0.5,
+            default=False,
+        ),
+        Metric(
+            NO_TRUTH,
+            "Criterion",
+            "no true label is known: the criterion's own value of the chosen model",
+            auc,
+            "nothing",
+            high=None,
             default=False,
         ),
         Metric(

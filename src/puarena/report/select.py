@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from puarena.errors import unknown_name
-from puarena.metrics import CRITERIA, METRICS, get_metric
+from puarena.metrics import CRITERIA, METRICS, NO_TRUTH, get_metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.methods import read_methods, read_problems
 from puarena.report.sources import GROUP, Source, as_list, open_curves
@@ -46,7 +46,11 @@ def select(source: Source, criteria: Iterable[str] | str | None = None) -> DataF
         SELECT {keys}, configs, criterion, {read} FROM spread
         ORDER BY {keys}, list_position({chosen!r}, criterion)
     """
-    return curves.frame(query, chosen)
+    frame = curves.frame(query, chosen)
+    untested = METRICS[NO_TRUTH].column
+    if untested in columns and frame[untested].isna().all():
+        frame[untested] = frame["value"]
+    return frame
 
 
 def _pick_sql(criterion: str, columns: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from puarena.errors import UserError
 from puarena.metrics import (
     CRITERIA,
     METRICS,
+    NO_TRUTH,
     Counts,
     Criterion,
     Metric,
@@ -49,6 +50,10 @@ class Curves:
             )
         if store and not any(map(is_value, relation.columns)):
             relation = relation.project(f"*, {_list_empty_values()}")
+        elif not any(record.column in relation.columns for record in METRICS.values()):
+            # No truth is known: ``select`` fills in the value of the criterion.
+            empty = METRICS[NO_TRUTH].column
+            relation = relation.project(f"*, CAST(NULL AS DOUBLE) AS {empty}")
         self.relation = relation
         self.store = store
         self.columns = set(relation.columns)
@@ -90,6 +95,8 @@ class Curves:
         """Return the given test metrics, otherwise the default (or ``every``) stored ones."""
         default = [record for record in METRICS.values() if every or record.default]
         present = [record for record in METRICS.values() if record.column in self.columns]
+        if present == [METRICS[NO_TRUTH]]:
+            default = present
         return _choose([get_metric(name) for name in as_list(given)], default, present)
 
     def criteria(self, given: Iterable[str] | str | None = None, every: bool = False) -> list[str]:
