@@ -1,10 +1,11 @@
-"""Commands for a user's table: fit, predict, priors estimate."""
+"""Commands for a user's table: fit, predict, evaluate, priors estimate, hand-checks."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALL_METHODS = "all"
+ROW, ANSWER = "row", "answer"  # columns of the file of rows to check
 
 app = App()
 priors_app = App(help="Estimate the class prior.")
 app.add_typer(priors_app, name="priors")
+checks_app = App(help="Check rows by hand, and learn prior, precision and recall from them.")
+app.add_typer(checks_app, name="hand-checks")
 
 Algorithm = Annotated[
     str, typer.Option(metavar="A", help="auto, or a name of 'puarena list algorithms'")
@@ -30,7 +34,7 @@ Prior = Annotated[
     typer.Option(metavar="P|LOW,HIGH|estimate[:METHOD]", help="share of positives, or its range"),
 ]
 LabelFrequency = Annotated[
-    list[float] | None,
+    Sequence[float] | None,
     typer.Option(
         metavar="C|LOW,HIGH",
         parser=opt.parse_numbers,
@@ -45,7 +49,7 @@ Threshold = Annotated[
     typer.Option(help="how the threshold is chosen"),
 ]
 Costs = Annotated[
-    list[float] | None,
+    Sequence[float] | None,
     typer.Option(
         metavar="FP,FN",
         parser=opt.parse_numbers,
@@ -192,6 +196,149 @@ def predict(
     )
 
 
+@app.command()
+def evaluate(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="the file of a fitted model")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TABLE", help="rows the model was not fitted to; default: those it held out"
+        ),
+    ] = None,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="column of the labels")] = "",
+    positive: tables.Positive = None,
+    prior: Annotated[
+        Sequence[float] | None,
+        typer.Option(metavar="P|LOW,HIGH", parser=opt.parse_numbers, help="share of positives"),
+    ] = None,
+    top: Annotated[
+        float, typer.Option(metavar="SHARE", help="of the highest rows, for the lift")
+    ] = 0.1,
+    plugin: opt.Plugins = None,
+) -> None:
+    """Estimate precision, recall, F1, accuracy and AUC of a model without any negative."""
+    from puarena.estimators.evaluation import evaluate as evaluate_model
+    from puarena.estimators.persistence import load_model
+
+    opt.load_plugins(plugin)
+    fitted = load_model(model)
+    X, marks = None, None
+    if table is not None:
+        if not label:
+            raise UserError("name the column of the labels: --label COLUMN", "missing-data")
+        frame = tables.read_table(table)
+        marks = tables.read_marks(frame, table, label, positive) == 1
+        X = frame[tables.check_columns(_list_features(fitted, frame), frame, table)]
+        # The classes of the model, so that labels are read alike.
+        marks = fitted.classes_[marks.astype(int)]
+    try:
+        found = evaluate_model(fitted, X, marks, prior=_read_range(prior), top=top)
+    except ValueError as error:
+        raise _make_user_error(error) from None
+    emit(ctx, found.to_dict(), found.describe())
+
+
+@checks_app.command()
+def choose(
+    ctx: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="the file of a fitted model")],
+    table: tables.Table,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", parser=opt.parse_file, help="a .csv file to write")
+    ],
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="column of the labels; labeled rows are left out")
+    ] = "",
+    positive: tables.Positive = None,
+    rows: Annotated[int, typer.Option("--rows", "-n", metavar="N", min=2, help="to check")] = 50,
+    seed: Seed = 0,
+    plugin: opt.Plugins = None,
+) -> None:
+    """Draw rows to be looked at; write them with an empty column 'answer'."""
+    import json
+
+    import numpy as np
+
+    from puarena.datasets.tables import file_kind
+    from puarena.estimators.hand_checks import choose_checks
+    from puarena.estimators.persistence import load_model
+    from puarena.utils.files import write_file
+
+    if file_kind(out) != "csv":
+        raise UserError(f"'{out.name}' is not a .csv file; give --out one", "wrong-format")
+    opt.check_outputs([out], [table])
+    opt.load_plugins(plugin)
+    fitted, frame = load_model(model), tables.read_table(table)
+    X = frame[tables.check_columns(_list_features(fitted, frame), frame, table)]
+    marks = None
+    if label:
+        is_labeled = tables.read_marks(frame, table, label, positive) == 1
+        marks = fitted.classes_[is_labeled.astype(int)]
+    try:
+        checks = choose_checks(fitted, X, rows, marks, seed)
+    except ValueError as error:
+        raise _make_user_error(error) from None
+    chosen = frame.iloc[checks.rows].reset_index(drop=True)
+    taken = [name for name in (ROW, ANSWER) if name in chosen.columns]
+    if taken:
+        raise UserError(f"{table}: rename the column '{taken[0]}'", "conflict")
+    chosen.insert(0, ROW, checks.rows)
+    chosen.insert(1, ANSWER, np.full(len(chosen), ""))
+    _write_table(chosen, out)
+    plan = _place_plan(out)
+    write_file(plan, json.dumps(checks.to_dict()))
+    following = f"puarena hand-checks update {out}"
+    emit(
+        ctx,
+        {"out": out, "plan": plan, "rows": len(chosen)},
+        f"{len(chosen)} rows in {out} (and {plan.name} beside it); write 1 or 0 into the column "
+        f"'{ANSWER}' of every row; next: {following}",
+    )
+
+
+@checks_app.command()
+def update(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="the file of 'choose' with answers in it")
+    ],
+) -> None:
+    """Estimate prior, precision and recall from a model and rows that were checked."""
+    import json
+
+    import pandas as pd
+
+    from puarena.estimators.hand_checks import Checks, update_with_checks
+
+    frame, plan = tables.read_table(file), _place_plan(file)
+    tables.check_columns([ROW, ANSWER], frame, file)
+    if not plan.is_file():
+        raise UserError(f"'{plan}' is missing: 'choose' wrote it beside the rows", "missing-file")
+    try:
+        checks = Checks.from_dict(json.loads(plan.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"'{plan}' is damaged: choose rows again", "damaged-file") from None
+    words = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+    text = frame[ANSWER].astype("string").str.strip().str.lower()
+    answers = pd.to_numeric(text.replace(words), errors="coerce").set_axis(frame[ROW])
+    # The rows may have been sorted.
+    found = answers[~answers.index.duplicated()].reindex(checks.rows).to_numpy(float)
+    lacking = [
+        int(row) for row, answer in zip(checks.rows, found, strict=True) if answer not in (0, 1)
+    ]
+    if lacking:
+        raise UserError(
+            f"{file}: {len(lacking)} of {len(found)} rows have no answer of 1 or 0, such as row "
+            f"{lacking[0]}; rows that are left out make the estimates wrong",
+            "missing-data",
+        )
+    result = update_with_checks(checks, found)
+    low, high = result.prior.low, result.prior.high
+    following = f"use it: puarena fit TABLE --prior {low:.4g},{high:.4g} …"
+    emit(ctx, result.to_dict(), f"{result.describe()}\n{following}")
+
+
 @priors_app.command()
 def estimate(
     ctx: typer.Context,
@@ -246,6 +393,16 @@ def estimate(
     emit(ctx, answer, "\n".join(lines))
 
 
+def _list_features(fitted: Any, frame: pd.DataFrame) -> list[str]:
+    """Return the columns that a model needs."""
+    return list(getattr(fitted, "feature_names_in_", frame.columns))
+
+
+def _place_plan(file: Path) -> Path:
+    """Return the file with what is needed to use the answers to rows that are checked."""
+    return file.with_name(f"{file.name}.json")
+
+
 def _read_prior(text: str) -> float | str | tuple[float, ...]:
     """Return a number, a range, or the name of a method."""
     try:
@@ -255,7 +412,7 @@ def _read_prior(text: str) -> float | str | tuple[float, ...]:
     return ends[0] if len(ends) == 1 else tuple(ends)
 
 
-def _read_range(ends: list[float] | None) -> float | tuple[float, ...] | None:
+def _read_range(ends: Sequence[float] | None) -> float | tuple[float, ...] | None:
     """Return one number, or a range; None if nothing is given."""
     if ends is None:
         return None

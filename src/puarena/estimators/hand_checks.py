@@ -157,10 +157,10 @@ def choose_checks(
         )
     stratum = _assign_strata(probability[unlabeled], above[unlabeled], n)
     count = int(stratum.max()) + 1
-    sizes: npt.NDArray[np.int64] = np.bincount(stratum, minlength=count)
+    sizes = np.bincount(stratum, minlength=count)
     q = np.clip(probability[unlabeled], MARGIN, 1 - MARGIN)
-    doubt = np.bincount(stratum, np.sqrt(q * (1 - q)), minlength=count).astype(float)
-    drawn = _allocate(n, doubt, sizes)
+    doubt = np.bincount(stratum, np.sqrt(q * (1 - q)), minlength=count)
+    drawn = _allocate(n, np.asarray(doubt, np.float64), np.asarray(sizes, np.int64))
     rng = np.random.default_rng(random_state)
     rows, of = [], []
     strata = []

@@ -1,0 +1,70 @@
+"""The commands evaluate and hand-checks, and the options of fit for priors and cuts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from pu_tables import table
+from puarena.cli import app
+
+X, s, truth = table(400, prior=0.3, labeled=0.5, seed=2)
+
+
+def run(*words, code=0):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decisions")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(s=s.astype(int))
+    frame.to_csv(folder / "data.csv", index=False)
+    words = ["--label", "s", "--prior", "0.2,0.5", "--threshold", "cost", "--costs", "1,4"]
+    done = run("fit", folder / "data.csv", *words, "--out", folder / "model", "--json")
+    low, high = json.loads(done.stdout)["prior_interval"]
+    assert 0.2 <= low < high <= 0.5
+    return folder
+
+
+def test_a_model_is_evaluated(folder):
+    held = json.loads(run("evaluate", folder / "model", "--json").stdout)
+    low, high = held["recall"]["interval"]
+    assert low < held["recall"]["value"] < high
+    given = run("evaluate", folder / "model", folder / "data.csv", "--label", "s", "--json")
+    assert json.loads(given.stdout)["labeled"] == s.sum()
+    error = run("evaluate", folder / "model", folder / "data.csv", code=2)
+    assert "--label" in error.stderr
+
+
+def test_rows_are_chosen_checked_and_used(folder):
+    file = folder / "checks.csv"
+    run(
+        "hand-checks",
+        "choose",
+        folder / "model",
+        folder / "data.csv",
+        "--label",
+        "s",
+        "-n",
+        30,
+        "--out",
+        file,
+    )
+    frame = pd.read_csv(file)
+    assert not s[frame["row"]].any()
+    np.testing.assert_allclose(frame["a"], X[frame["row"], 0])
+    assert "30 of 30 rows" in run("hand-checks", "update", file, code=2).stderr
+    frame["answer"] = np.where(truth[frame["row"]], "yes", "no")
+    frame.sort_values("row").to_csv(file, index=False)
+    found = json.loads(run("hand-checks", "update", file, "--json").stdout)
+    assert found["checked"] == 30
+    assert found["prior"]["interval"][0] < truth.mean() < found["prior"]["interval"][1]
+    (folder / "checks.csv.json").unlink()
+    assert "checks.csv.json" in run("hand-checks", "update", file, code=2).stderr
