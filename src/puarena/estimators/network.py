@@ -44,6 +44,7 @@ NetworkSpec = str | Callable[[int], torch.nn.Module]
 CHUNK_ROWS = 4096  # rows predicted at once
 MIN_SINGLE_LABELS = 200  # with fewer, an ensemble over folds is trained
 MIN_HELD_OUT_ROWS = 20  # with fewer of P or U, a model is also judged by its training rows
+MAX_TRIED_FEATURES = 1_000  # of wider tables no networks are tried: they take long
 PROGRESS_REPORTS = 10  # lines printed during one training
 
 # Columns of the training curves -> their names in ``curve_``.
@@ -325,6 +326,8 @@ class NetworkLearner(Learner):
             return "networks take no sparse matrix"
         if self.max_rows is not None and table.data_rows > self.max_rows:
             return f"left out of tables with more than {self.max_rows:,} rows"
+        if self.max_rows is not None and table.rows.dense.shape[1] > MAX_TRIED_FEATURES:
+            return f"left out of tables with more than {MAX_TRIED_FEATURES:,} columns"
         return ""
 
     def cross_fit(self, table: PUTable, fold: Index) -> tuple[npt.NDArray[np.float64], list[Any]]:

@@ -22,6 +22,12 @@ from puarena.datasets.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, unknown_name
 from puarena.estimators.calibration import SlopeCalibration, average_posterior, fit_posterior
 from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
+from puarena.estimators.leaks import (
+    warn_of_frequency,
+    warn_of_guessed_label,
+    warn_of_leaks,
+    warn_of_scored_labels,
+)
 from puarena.estimators.learners import EncodedRows, Ensemble, PUTable, TriedLearner
 from puarena.estimators.model_selection import (
     METRICS_OF_COUNTS,
@@ -41,7 +47,7 @@ from puarena.priors import adjust_prior
 from puarena.priors.estimate import draw_sample, estimate_from_sample, warn_of_doubts
 from puarena.priors.methods.saturation import SaturationFit, compute_quantiles, fit_saturation
 from puarena.pu import labeling
-from puarena.pu.labels import Labels, check_weights, read_labels
+from puarena.pu.labels import Labels, check_weights, fill_unlabeled, read_labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,13 +114,20 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, propensity: Any = None, groups: Any = None
     ) -> PUTable:
         """Check the input, estimate the prior, and encode the rows that are used."""
+        y, positive_label = fill_unlabeled(y, self.positive_label)
         X, y = self._check_input(X, y)
         check_classification_targets(y)
-        labels = read_labels(y, self.positive_label)
+        labels = read_labels(y, positive_label)
         self.classes_ = labels.classes
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (weight < 0).any():
+                row = int((weight < 0).argmax())
+                raise UserError(
+                    f"sample_weight of row {row} is {weight[row]:g}; weights are 0 or more",
+                    "invalid-value",
+                )
         check_weights(weight, labels.positive)
         if propensity is not None:
             propensity = _check_propensity(propensity, len(labels.positive))
@@ -133,12 +146,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             weight = None if weight is None else weight[rows]
             propensity = None if propensity is None else propensity[rows]
             groups = None if groups is None else groups[rows]
-        rates = None
-        if self.encoder_ is not None:
-            rates = self.encoder_.fit_rates(used, labels.positive, seed)
-        rows_used = self._encode(used, rates)
+        if positive_label is None:
+            warn_of_guessed_label(self.classes_)
         return PUTable(
-            rows=rows_used,
+            rows=self._encode_training(used, labels.positive, seed),
             labels=labels,
             weight=weight,
             prior=self.prior_,
@@ -155,6 +166,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def _check_input(self, X: Any, y: Any = "no_validation") -> Any:
         """Check ``X``, and ``y`` if it is given; a data frame stays one."""
         reset = not isinstance(y, str)
+        if type(X).__module__.startswith("pyarrow"):
+            X = X.to_pandas()
         if not is_frame(X):
             return validate_data(
                 self,
@@ -209,6 +222,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         if self.encoder_ is None:
             return EncodedRows(X)
         return EncodedRows(*self.encoder_.encode(X, rates))
+
+    def _encode_training(self, X: Any, labeled: npt.NDArray[np.bool_], seed: int) -> EncodedRows:
+        """Turn the rows that are fitted to into numbers, and warn of features that know labels."""
+        if self.encoder_ is None:
+            return self._encode(X)
+        encoded = self._encode(X, self.encoder_.fit_rates(X, labeled, seed))
+        names = self.encoder_.dense_names
+        warn_of_leaks(encoded.dense[:, : len(names)], names, labeled)
+        return encoded
 
     # -- the prior ---------------------------------------------------------------------------------
 
@@ -288,6 +310,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def _keep_held_out(self, p: Floats, u: Floats, table: PUTable) -> None:
         """Keep decisions on rows that were not fitted to, and cut as the parameters say."""
+        if table.setting.one_sample:
+            warn_of_frequency(table.rate, self.prior_)
         self.held_out_ = keep_rows(
             p,
             u,
@@ -435,6 +459,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
         For PU labels use :func:`puarena.proxy_accuracy` or :class:`puarena.PUScorer`.
         """
+        share, rate = float(np.mean(np.asarray(y) == self.classes_[1])), self.held_out_.rate
+        if self.held_out_.one_sample:
+            warn_of_scored_labels(share, len(y), rate, self.prior_)
         return float(super().score(X, y, sample_weight))
 
     def save(self, path: str | Path) -> Path:

@@ -42,8 +42,8 @@ def read_labels(y: Any, positive_label: Any = None, negative_label: Any = None) 
     With a ``positive_label`` every other value is unlabeled (the most frequent of them stands for
     all), except ``negative_label`` and the word "negative". Without one, ``y`` may have two numbers
     or bools, of which the greater is positive; 1, 0 and -1 for positive, unlabeled and negative;
-    the words "positive", "unlabeled" and "negative"; or one value and missing ones, which are
-    unlabeled. Other text needs a ``positive_label``, because its order means nothing.
+    the words "positive", "unlabeled" and "negative"; or one value and missing ones or blanks,
+    which are unlabeled. Other text needs a ``positive_label``, because its order means nothing.
 
     Labels are compared as they are written: 1, 1.0, True and "1" are the same.
     """
@@ -87,12 +87,35 @@ def read_labels(y: Any, positive_label: Any = None, negative_label: Any = None) 
     return Labels(positive, negative, classes)
 
 
+def fill_unlabeled(y: Any, positive_label: Any = None) -> tuple[Any, Any]:
+    """Return ``y`` with a value where it is missing, which means unlabeled, and its positive label.
+
+    Other ``y`` stay as they are.
+    """
+    values = np.asarray(y)
+    if y is None or values.ndim != 1 or values.dtype.kind not in "fO":
+        return y, positive_label
+    missing = _find_missing(values)
+    if not missing.any() or missing.all():
+        return y, positive_label
+    labels = read_labels(values, positive_label)
+    filled = values.copy()
+    filled[missing] = _unlabeled_value(np.array(values[~missing].tolist()))
+    return np.array(filled.tolist()), labels.classes[1]
+
+
 def _find_missing(y: npt.NDArray[Any]) -> Flags:
     if y.dtype.kind == "O":
         import pandas as pd
 
-        return np.asarray(pd.isna(y))
+        return np.asarray(pd.isna(y)) | np.array([_is_blank(value) for value in y], bool)
+    if y.dtype.kind == "U":
+        return np.char.strip(y) == ""
     return np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _check_label(name: str, label: Any, values: npt.NDArray[Any], texts: list[str]) -> None:
