@@ -501,6 +501,20 @@ def test_full_passes_cost_time(monkeypatch):
     assert sum(with_passes) > sum(without)
 
 
+def test_every_batch_size_of_a_table_is_measured(monkeypatch):
+    probed = []
+
+    def measure(shape, runs, device):
+        probed.append(shape.batch_size)
+        return 1e6
+
+    monkeypatch.setattr(duration, "measure_speed", measure)
+    plan = make_plan(SPEC.override(algorithms=["nnpu"], configs=8))
+    duration.estimate_fleets(plan, group(plan.runs), "cpu")
+    assert len(set(probed)) > 1
+    assert sorted(probed) == sorted({run.batch_size for run in plan.runs})
+
+
 @pytest.mark.parametrize("engine, extra", [("ray", "puarena[ray]"), ("slurm", "puarena[slurm]")])
 def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, engine, extra):
     for name in ("ray", "submitit"):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
 import pytest
 import torch
 
 from puarena.errors import UserError
 from puarena.networks import products
 from puarena.networks.mlp import MLP
-from puarena.training import optim
+from puarena.training import Fleet, FleetConfig, optim
 from puarena.training.optim import RunSGD
+from toys import rows, toy
 
 FEATURES, EXAMPLES = 130, 70  # more inputs than MIN_INPUTS, and no multiple of a vector's length
 
@@ -101,3 +103,71 @@ def test_an_update_by_run_is_that_of_all_runs(nesterov, monkeypatch):
     for got, want in zip(*fused, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
     assert not fused[0][0][2].any()  # a stopped run's parameters stay zero
+
+
+def descend(x, slopes, steps, early):
+    """Return the parameters after some steps, momenta, and what the last one did early."""
+    net = MLP(torch.arange(len(x)), (FEATURES,))
+    lr, momentum = torch.tensor([1e-3, 3e-2, 0.1]), torch.tensor([0.9, 0.5, 0.99])
+    sgd = RunSGD(net, lr, momentum)
+    for step in range(steps):
+        loss, factor = (net(x) * slopes).sum(-1), torch.tensor(0.5**step)
+        if early:
+            sgd.prepare(loss, factor, None)
+        grads = torch.autograd.grad(loss, [net.weight], torch.ones(len(x)))
+        sgd.step(grads, factor)
+    return net.weight.detach(), sgd.buffers[0], sgd.early
+
+
+@needs_onednn
+def test_weights_descend_in_the_backward_pass(onednn):
+    x, slopes = draw(3)
+    early, late = descend(x, slopes, 3, True), descend(x, slopes, 3, False)
+    assert (early[2], late[2]) == (FEATURES * 500, 0)
+    for got, want in zip(early[:2], late[:2], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda net, x: net(x).sum(-1) + net(x[:, ::2]).sum(-1),
+        lambda net, x: net(x).sum(-1) + net.weight.square().sum(-1),
+        lambda net, x: net(x).sum(-1) + net.heads(x).sum((1, 2)),
+        lambda net, x: net.heads(x).sum((1, 2)),
+        lambda net, x: net(x[:, :5]).sum(-1),
+    ],
+)
+def test_weights_wait_for_the_sum_of_their_gradients(lose, onednn):
+    """Where a loss uses them more than once, not by a product of oneDNN, or with few inputs."""
+    x, _ = draw(3)
+    found = []
+    for prepared in (True, False):
+        net = MLP(torch.arange(3), (FEATURES,))
+        sgd = RunSGD(net, torch.full((3,), 1e-3), torch.full((3,), 0.9))
+        loss = lose(net, x)
+        if prepared:
+            sgd.prepare(loss, None, None)
+        assert sgd.early == 0
+        sgd.step(torch.autograd.grad(loss, [net.weight], torch.ones(3)))
+        found.append(net.weight.detach())
+    assert torch.equal(*found)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", ["nnpu", "vpu"])
+def test_an_interrupted_fleet_of_wide_inputs_has_the_same_bits(name, onednn):
+    x, data, hidden = toy(features=FEATURES)
+    config = FleetConfig(batch_size=40, steps=20, record_every=10)
+    whole = Fleet(rows(name, 3, data, hidden), config, x)
+    want = whole.train()
+    first = Fleet(rows(name, 3, data, hidden), config, x)
+    next(first.segments())
+    second = Fleet(rows(name, 3, data, hidden), config, x)
+    second.restore(first.state())
+    got = second.train()
+    early = {each.early for each in whole.optimizers.values()}
+    assert early == ({FEATURES * 500} if name == "nnpu" else {0})
+    for key, values in want.values.items():
+        np.testing.assert_array_equal(got.values[key], values, err_msg=key)

@@ -85,12 +85,17 @@ def summarize(
 
 
 def estimate_fleets(plan: Plan, fleets: list[FleetSpec], device: str) -> list[float]:
-    """Return the seconds that each fleet takes alone: its work at the speed of its network."""
+    """Return the seconds that each fleet takes alone: its work at the speed of its network.
+
+    On tables the speed is measured for each batch size: of many features, what a step costs
+    whatever its batch size is several times FIXED_BATCH.
+    """
     speeds: dict[Any, float] = {}
     seconds = []
     for fleet in fleets:
         shape = shape_of(plan, fleet)
-        key = shape.features, shape.network, shape.precision, shape.views
+        batch_size = None if shape.image else shape.batch_size
+        key = shape.features, shape.network, shape.precision, shape.views, batch_size
         if key not in speeds:
             speeds[key] = measure_speed(shape, len(fleet.runs), device)
         steps = fleet.first.all_steps

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+
+Descend = Callable[[int, Tensor], None]  # takes a run and the gradient of its first parameters
 
 
 class RunNetwork(nn.Module):
@@ -64,3 +66,12 @@ class RunNetwork(nn.Module):
         normalization.
         """
         return [torch.full_like(p[:1], float(p.dim() > 2)) for p in self.parameters()]
+
+    def descend_early(self, loss: Tensor, descend: Descend) -> int:
+        """Have ``descend`` called in the backward pass of a loss, run by run, if that is possible.
+
+        Return for how many numbers of each run, the first of the only parameter; the gradient that
+        the backward pass gives has no values for them. An update is faster while the gradient is
+        in the cache.
+        """
+        return 0

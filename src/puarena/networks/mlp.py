@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from puarena import random
 from puarena.networks import kernels, products
-from puarena.networks.base import RunNetwork
+from puarena.networks.base import Descend, RunNetwork
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 TILE = 1 << 19  # hidden units that one batched product makes on the CPU: two megabytes in float32
@@ -58,8 +58,10 @@ class _Logit(torch.autograd.Function):
                 x.transpose(1, 2), g_hidden, out=split(out, x.shape[-1], hidden[0].shape[-1])[0]
             )
         else:
-            backward = wide_backward if ctx.views.is_wide(x) else plain_backward
-            out = backward(x, ctx.views, hidden, g)
+            if ctx.views.is_wide(x):
+                out = wide_backward(x, ctx.views, hidden, g, getattr(ctx, "descend", None))
+            else:
+                out = plain_backward(x, ctx.views, hidden, g)
         return None, out, None  # inputs are data
 
 
@@ -177,23 +179,48 @@ def wide_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
     return f.add_(views.offset().unsqueeze(1))
 
 
-def wide_backward(x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor) -> Tensor:
-    """Do what ``plain_backward`` does for many inputs, with the gradient of the hidden units."""
+def wide_backward(
+    x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor, descend: Descend | None
+) -> Tensor:
+    """Do what ``plain_backward`` does for many inputs, with the gradient of the hidden units.
+
+    The gradient of a run's first weights goes to ``descend`` instead if there is one.
+    """
     _, n, features = x.shape
     out = torch.empty_like(views.theta)
     g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, features, views.units)
     gradients = zip(g_weight_1, g_bias_1[:, 0], g_weight_2[:, 1], strict=True)
     each = zip(x.transpose(1, 2), views.readout(), hidden, g, gradients, strict=True)
     ones = g.new_ones(n)
-    for inputs, readout, h, slope, (of_weight, of_bias, of_readout) in each:
+    for run, (inputs, readout, h, slope, (of_weight, of_bias, of_readout)) in enumerate(each):
         active = torch.ops.aten.threshold_backward.default(slope.unsqueeze(1) * readout, h, 0)
-        of_weight.copy_(products.multiply(inputs, active))
+        gradient = products.multiply(inputs, active)
+        if descend is None:
+            of_weight.copy_(gradient)
+        else:
+            descend(run, gradient.view(-1))
         torch.mv(active.t(), ones, out=of_bias)
         torch.mv(h.t(), slope, out=of_readout)
     torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
     torch.sum(g, -1, out=g_bias_2[:, 0, 1])
     torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
     return out
+
+
+def find_only_use(loss: Tensor, parameter: Tensor) -> Any:
+    """Return the node of a loss's graph that uses a parameter; None if not exactly one does."""
+    uses, seen, waiting = [], set(), [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            if following is not None and getattr(following, "variable", None) is parameter:
+                uses.append(node)
+            else:
+                waiting.append(following)
+    return uses[0] if len(uses) == 1 else None
 
 
 def tiles(runs: int, n: int, units: int) -> list[slice]:
@@ -271,6 +298,15 @@ class MLP(RunNetwork):
         weight_1, bias_1, weight_2, bias_2 = self.parts()
         hidden = torch.baddbmm(bias_1, x.flatten(2), weight_1).relu()
         return torch.baddbmm(bias_2, hidden, weight_2.transpose(1, 2))
+
+    def descend_early(self, loss: Tensor, descend: Descend) -> int:
+        """Have the first weights descend if one wide product gives all of their gradient."""
+        node = find_only_use(loss, self.weight)
+        is_logit = getattr(node, "_forward_cls", None) is _Logit
+        if not is_logit or not node.views.is_wide(node.saved_tensors[0]):
+            return 0
+        node.descend = descend
+        return self.features * self.hidden
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""

@@ -44,6 +44,9 @@ class RunOptimizer:
         self.decays = [mask * weight_decay for mask in masks] if weight_decay else []
         self.buffers: list[Tensor] = []  # moments, in the shapes of the parameters
 
+    def prepare(self, loss: Tensor, factor: Tensor | None, active: Tensor | None) -> None:
+        """Get ready for the gradients of a loss: what follows is its backward pass and ``step``."""
+
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
         """Update parameters and buffers; ``rate`` is minus the learning rate, ``[runs]``."""
         raise NotImplementedError
@@ -107,21 +110,43 @@ class RunSGD(RunOptimizer):
         self.buffers = [torch.zeros_like(p) for p in self.parameters]
         self.momentum, self.nesterov = momentum, nesterov
         self.along = [_like(momentum, p) for p in self.parameters]
+        self.network = network
         self.momenta: list[float] = momentum.tolist() if momentum.is_cpu else []
         self.rows = [  # of parameters that are updated run by run: each run's own, and its momentum
             list(zip(p.detach().unbind(), buffer.unbind(), strict=True)) if _is_fused(p) else []
             for p, buffer in zip(self.parameters, self.buffers, strict=True)
         ]
+        self.early = 0  # numbers of each run that are updated in the backward pass
+
+    @torch.no_grad()
+    def prepare(self, loss: Tensor, factor: Tensor | None, active: Tensor | None) -> None:
+        """Let the network's first numbers be updated in the backward pass, where it can."""
+        self.early = 0
+        if len(self.parameters) > 1 or not self.rows[0] or self.decays or active is not None:
+            return
+        lr = (self.descent if factor is None else self.descent * factor).neg().unbind()
+
+        def descend(run: int, g: Tensor) -> None:
+            p, buffer = self.rows[0][run]
+            self._update_row(p[: len(g)], g, buffer[: len(g)], self.momenta[run], lr[run])
+
+        self.early = self.network.descend_early(loss, descend)
 
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
         """Move the momentum by the gradient and the parameters by the momentum."""
-        lr = (-rate).unbind() if any(self.rows) else ()
+        lr = (-rate).unbind() if any(self.rows) and not self.early else ()
         each = zip(
             self.parameters, self.decayed(grads), self.buffers, self.along, self.rows, strict=True
         )
         for p, g, buffer, momentum, rows in each:
+            if self.early:
+                self._update_rest(p, g, buffer, momentum, rate)
+                continue
             if rows:
-                self._update_by_run(rows, g, lr)
+                for (own, its), own_g, own_momentum, own_lr in zip(
+                    rows, g.unbind(), self.momenta, lr, strict=True
+                ):
+                    self._update_row(own, own_g, its, own_momentum, own_lr)
                 continue
             if (
                 not self.nesterov
@@ -134,33 +159,42 @@ class RunSGD(RunOptimizer):
 
                 sgd_(p, g, buffer, rate, self.momentum)
                 continue
-            buffer.mul_(momentum).add_(g)
-            p.addcmul_(
-                torch.addcmul(g, buffer, momentum) if self.nesterov else buffer, _like(rate, p)
-            )
+            self._update_all(p, g, buffer, momentum, rate)
 
-    def _update_by_run(
-        self, rows: list[tuple[Tensor, Tensor]], grads: Tensor, lr: Sequence[Tensor]
+    def _update_all(
+        self, p: Tensor, g: Tensor, buffer: Tensor, momentum: Tensor, rate: Tensor
     ) -> None:
-        """Update a parameter in one pass over each run, which is in the cache after its gradient.
+        """Update all runs, in three operations or four."""
+        buffer.mul_(momentum).add_(g)
+        along = torch.addcmul(g, buffer, momentum) if self.nesterov else buffer
+        p.addcmul_(along, _like(rate, p))
 
-        The last bits of the last numbers of a run may differ from those of three operations.
+    def _update_rest(
+        self, p: Tensor, g: Tensor, buffer: Tensor, momentum: Tensor, rate: Tensor
+    ) -> None:
+        """Update what follows the numbers that were updated in the backward pass."""
+        p, g, buffer = (tensor[:, self.early :] for tensor in (p, g, buffer))
+        self._update_all(p, g, buffer, momentum, rate)
+
+    def _update_row(
+        self, p: Tensor, g: Tensor, buffer: Tensor, momentum: float, lr: Tensor
+    ) -> None:
+        """Update numbers of one run in one pass.
+
+        The last few may differ in the last bit from those of three operations.
         """
-        for (p, buffer), g, momentum, own_lr in zip(
-            rows, grads.unbind(), self.momenta, lr, strict=True
-        ):
-            torch._fused_sgd_(
-                [p],
-                [g],
-                [buffer],
-                weight_decay=0.0,
-                momentum=momentum,
-                lr=own_lr,
-                dampening=0.0,
-                nesterov=self.nesterov,
-                maximize=False,
-                is_first_step=False,
-            )
+        torch._fused_sgd_(
+            [p],
+            [g],
+            [buffer],
+            weight_decay=0.0,
+            momentum=momentum,
+            lr=lr,
+            dampening=0.0,
+            nesterov=self.nesterov,
+            maximize=False,
+            is_first_step=False,
+        )
 
 
 def _is_fused(parameter: Tensor) -> bool:

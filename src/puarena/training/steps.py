@@ -182,6 +182,11 @@ class Stepper:
             propensity_p=now["propensity_p"] if "propensity_p" in self.block else None,
         )
 
+    def _rate_factor(self, network: str, batch: Batch) -> Tensor | None:
+        """Return what the learning rate of a network is multiplied with in this step."""
+        own = [key for key in (f"lr:{network}", "lr") if f"at:{key}" in self.block]
+        return batch.at[own[0]] if own else None
+
     def step(self) -> None:
         """Take the batch at the cursor, update, and move the cursor on."""
         algorithm = self.fleet.algorithm
@@ -190,11 +195,13 @@ class Stepper:
             before = [buffer.clone() for buffer in self.statistics[update]]
             result = getattr(algorithm, update.loss)(batch)
             loss, active = result if isinstance(result, tuple) else (result, None)
+            factors = {name: self._rate_factor(name, batch) for name, _ in trained}
+            for name, factor in factors.items():
+                self.fleet.optimizers[name].prepare(loss, factor, active)
             grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
             for name, parameters in trained:
-                own = [key for key in (f"lr:{name}", "lr") if f"at:{key}" in self.block]
-                factor = batch.at[own[0]] if own else None
-                self.fleet.optimizers[name].step([next(grads) for _ in parameters], factor, active)
+                own = [next(grads) for _ in parameters]
+                self.fleet.optimizers[name].step(own, factors[name], active)
             for buffer, values in zip(self.statistics[update], before, strict=True):
                 buffer.copy_(values)
         self.last_loss.copy_(loss.detach())
