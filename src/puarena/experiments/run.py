@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,8 @@ def run(
                 raise
             outcome.stopped = stopped.reason
     _remove_outdated(store, plan, checkpoints)
+    with suppress(UserError):  # such as a full disk; everything is stored
+        store.compact()
     return outcome
 
 

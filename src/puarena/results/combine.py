@@ -22,6 +22,7 @@ from puarena.experiments.spec import EVERY_ALGORITHM, Spec, is_path
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
 from puarena.results import published
 from puarena.results.folder import (
+    PACKED,
     Folder,
     Results,
     Summary,
@@ -280,7 +281,11 @@ def _copy_shards(part: Results, runs: list[str], merged: Folder, names: set[str]
             rows = f"SELECT * FROM {scan([file])} SEMI JOIN taken USING (run)"
             found = con.execute(f"SELECT DISTINCT run FROM ({rows}) ORDER BY run").fetchall()
             if found:
-                name = digest([run for (run,) in found]) if part.info.summary else file.stem
+                name = (
+                    digest([run for (run,) in found])
+                    if part.info.summary
+                    else file.stem.removeprefix(PACKED)
+                )
                 fleet = _choose_name(name, names)
                 merged.write_rows(
                     con, f"SELECT * REPLACE ('{fleet}' AS fleet) FROM ({rows})", fleet

@@ -6,6 +6,10 @@ curves of one fleet, one row per run and record; until it exists, ``progress`` h
 of the fleet. Every file is written atomically, and Parquet files and states contain their own
 checksum.
 
+``compact`` joins the shards of many small fleets into ``shards/packed-*.parquet``, whose metadata
+lists the fleets; a fleet that is listed is read from there, and its own shard is removed when the
+next run begins. So it is always whole, and no file goes away while another process reads it.
+
 A summary is one Parquet file with the same columns. Of every run it has only its last record and
 those that a criterion selected, so that the same selection gives the same tables. Its metadata has
 what ``spec.json`` and ``failures/`` have.
@@ -20,6 +24,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from itertools import count
@@ -83,13 +88,26 @@ DAMAGED = "damaged"  # the folder for damaged files that were moved aside
 METHODS_FILE = "methods.json"
 SUMMARY_KEY = "puarena_summary"  # of a summary's metadata
 FLEET_NAME = re.compile(r"\w[\w.+=-]{0,199}", re.ASCII)
-MANY_FILES = 64  # from which the rows are read once, if they are few
+MANY_FILES = 64  # from which shards are packed, and the rows are read once if they are few
+PACKED = "packed-"  # the start of the names of shards that hold several fleets
+FLEETS_KEY = "puarena_fleets"  # of their metadata
+MAX_PACKED_BYTES = 4_000_000  # of a shard that is packed
+MAX_PACK_BYTES = 64_000_000  # of the shards in one pack
 FEW_ROWS = 300_000
 OUTCOMES = (  # a query for the status of every run
     f"SELECT run, coalesce(min(status) FILTER (WHERE status <> '{OK}'), '{OK}') "
     "FROM curves GROUP BY run"
 )
 Stamp = tuple[int, int]  # size and time of a file
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What is known of a verified shard."""
+
+    stamp: Stamp
+    columns: tuple[str, ...]
+    fleets: tuple[str, ...]  # of a packed one
 
 
 class Results:
@@ -311,7 +329,7 @@ class Folder(Results):
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
         super().__init__(path, _read_info(path))
-        self._verified: dict[Path, tuple[Stamp, tuple[str, ...]]] = {}
+        self._verified: dict[Path, Shard] = {}
 
     @classmethod
     def create(
@@ -360,6 +378,7 @@ class Folder(Results):
         results = cls(path)
         # Another process may have created the folder in the meantime.
         results._check_same(spec_hash)
+        results._remove_packed_shards()
         return results
 
     def _check_same(self, spec_hash: str) -> None:
@@ -391,13 +410,17 @@ class Folder(Results):
         with suppress(OSError):
             self._file("progress", fleet, "safetensors").unlink(missing_ok=True)
 
-    def write_rows(self, con: DuckDBPyConnection, query: str, fleet: str) -> None:
-        """Store the rows of a query, which must be those of one fleet, as its shard."""
+    def write_rows(
+        self, con: DuckDBPyConnection, query: str, fleet: str, fleets: Sequence[str] = ()
+    ) -> None:
+        """Store the rows of a query, which must be those of one fleet, or of ``fleets``."""
         marks = {
             "puarena_format": str(FORMAT),
             "puarena_spec": self.spec_hash,
             "puarena_fleet": fleet,
         }
+        if fleets:
+            marks[FLEETS_KEY] = json.dumps(fleets)
         target = self._file("shards", fleet, "parquet")
         columns = select_list(con.sql(query).columns)
         write_parquet(con, f"SELECT {columns} FROM ({query})", target, marks)
@@ -408,7 +431,44 @@ class Folder(Results):
 
     def has_shard(self, fleet: str) -> bool:
         """Return whether a fleet is stored."""
-        return self._file("shards", fleet, "parquet").exists()
+        if self._file("shards", fleet, "parquet").exists():
+            return True
+        packs = list(self.path.glob(f"shards/{PACKED}*"))
+        return bool(packs) and fleet in _list_fleets(_read_all_footers(packs).values())
+
+    def compact(self) -> int:
+        """Join the shards of small fleets into larger files if there are many; return how many."""
+        import duckdb
+
+        small = [
+            file
+            for file in self.shards()
+            if not self._verified[file].fleets and file.stat().st_size <= MAX_PACKED_BYTES
+        ]
+        if len(small) < MANY_FILES:
+            return 0
+        claim = claims.claim(self.path / "claims", "compaction")
+        if claim is None:
+            return 0
+        try:
+            for columns, files in self._group_by_columns(small).items():
+                for part in _divide(files, MAX_PACK_BYTES):
+                    fleets = [file.name.removesuffix(".parquet") for file in part]
+                    rows = f"SELECT {select_list(columns)} FROM {scan(part)}"
+                    with duckdb.connect() as con:
+                        self.write_rows(con, rows, PACKED + digest(fleets), fleets)
+            return len(small)
+        finally:
+            claim.release()
+
+    def _remove_packed_shards(self) -> None:
+        """Remove the shards of fleets that intact packs have."""
+        for pack in self.path.glob(f"shards/{PACKED}*"):
+            footer = _read_all_footers([pack]).get(pack)
+            if footer is not None and not self._find_fault(pack, footer):
+                for fleet in _list_fleets([footer]):
+                    with suppress(OSError):
+                        self._file("shards", fleet, "parquet").unlink(missing_ok=True)
 
     def claim(self, fleet: str, part: str = "", runs: Iterable[str] = ()) -> claims.Claim | None:
         """Claim a fleet, or a part of it, for this process; None if a living process has it."""
@@ -457,27 +517,42 @@ class Folder(Results):
     def shards(self) -> list[Path]:
         """Return the verified shards, in order of their names; raises an error for a damaged one.
 
-        A shard is verified again only if its file has changed since.
+        A shard is verified again only if its file has changed since. Those of packed fleets are
+        left out.
         """
         stamps = self._stat_shards()
         allow_open_files(len(stamps))
-        new = [file for file in stamps if self._verified.get(file, (None,))[0] != stamps[file]]
-        columns = self._verify_shards(new)
-        self._verified = {
-            file: (stamps[file], columns[file] if file in columns else self._verified[file][1])
+        before = self._verified
+        packs = [file for file in stamps if file.name.startswith(PACKED)]
+        self._verified = self._verify_shards(packs, stamps, before)
+        owners: dict[str, Path] = {}
+        for file in packs:
+            for fleet in self._verified[file].fleets:
+                if owners.setdefault(fleet, file) != file:
+                    raise UserError(
+                        f"'{file}' holds fleets that '{owners[fleet]}' has, too; remove it",
+                        "damaged-file",
+                    )
+        others = [
+            file
             for file in stamps
-        }
-        return list(stamps)
-
-    def _state(self) -> object:
-        return {file: stamp for file, (stamp, _) in self._verified.items()}
+            if file not in self._verified and file.name.removesuffix(".parquet") not in owners
+        ]
+        self._verified |= self._verify_shards(others, stamps, before)
+        return sorted(self._verified)
 
     def columns(self) -> dict[tuple[str, ...], list[Path]]:
         """Return the verified shards by their columns."""
+        return self._group_by_columns(self.shards())
+
+    def _group_by_columns(self, files: Sequence[Path]) -> dict[tuple[str, ...], list[Path]]:
         groups: dict[tuple[str, ...], list[Path]] = {}
-        for file in self.shards():
-            groups.setdefault(self._verified[file][1], []).append(file)
+        for file in files:
+            groups.setdefault(self._verified[file].columns, []).append(file)
         return groups
+
+    def _state(self) -> object:
+        return {file: shard.stamp for file, shard in self._verified.items()}
 
     def verify(self) -> None:
         """Verify all shards again; raises an error for the first that is damaged."""
@@ -489,18 +564,30 @@ class Folder(Results):
         files = list(self._stat_shards())
         allow_open_files(len(files))
         footers = _read_all_footers(files)
+        packed = _list_fleets(footers.get(file) for file in files if file.name.startswith(PACKED))
+        files = [file for file in files if file.name.removesuffix(".parquet") not in packed]
         return dict(zip(files, self._find_faults(files, footers), strict=True))
 
-    def _verify_shards(self, files: Sequence[Path]) -> dict[Path, tuple[str, ...]]:
-        """Return the columns of shards; raises an error for the first that is damaged."""
-        footers = _read_all_footers(files)
-        for file, fault in zip(files, self._find_faults(files, footers), strict=True):
+    def _verify_shards(
+        self, files: Sequence[Path], stamps: Mapping[Path, Stamp], before: Mapping[Path, Shard]
+    ) -> dict[Path, Shard]:
+        """Return what is known of shards; raises an error for the first that is damaged."""
+        known = {
+            file: before[file]
+            for file in files
+            if file in before and before[file].stamp == stamps[file]
+        }
+        new = [file for file in files if file not in known]
+        footers = _read_all_footers(new)
+        for file, fault in zip(new, self._find_faults(new, footers), strict=True):
             if fault:
                 raise UserError(
                     f"'{file}' {fault}; remove it, and 'puarena run' recomputes only what it held",
                     "damaged-file",
                 )
-        return {file: tuple(footers[file].columns) for file in files}
+            footer = footers[file]
+            known[file] = Shard(stamps[file], tuple(footer.columns), _list_fleets([footer]))
+        return known
 
     def _find_faults(self, files: Sequence[Path], footers: Mapping[Path, Footer]) -> Iterator[str]:
         """Yield what is wrong with each file, empty if nothing."""
@@ -609,6 +696,33 @@ class Summary(Results):
     def failures(self) -> list[FailureNote]:
         """Return the failure notes of the results folder."""
         return list(self.facts.failures)
+
+
+def _list_fleets(footers: Iterable[Footer | None]) -> tuple[str, ...]:
+    """Return the fleets that packed shards hold by their metadata."""
+    fleets: list[str] = []
+    for footer in footers:
+        text = "" if footer is None else footer.metadata.get(FLEETS_KEY, "")
+        with suppress(ValueError):
+            listed = parse_json(text)
+            if isinstance(listed, list):
+                fleets += [
+                    name for name in listed if isinstance(name, str) and FLEET_NAME.fullmatch(name)
+                ]
+    return tuple(fleets)
+
+
+def _divide(files: Sequence[Path], most: int) -> list[list[Path]]:
+    """Return files in parts of at most so many bytes."""
+    parts: list[list[Path]] = []
+    total = most
+    for file in files:
+        total += file.stat().st_size
+        if total > most:
+            parts.append([])
+            total = file.stat().st_size
+        parts[-1].append(file)
+    return parts
 
 
 def write_info(folder: Path, info: ResultsInfo, exclusive: bool = False) -> None:
