@@ -73,6 +73,7 @@ from puarena.utils.files import (
     check_writable,
     describe_error,
     is_intact,
+    is_text,
     parse_json,
     remove_temporary_files,
     write_file,
@@ -768,8 +769,8 @@ def _read_all_footers(files: Sequence[Path]) -> dict[Path, Footer]:
     """Read the footers of files; files that are not Parquet files have none."""
     import duckdb
 
-    # A pipe would block.
-    files = [file for file in files if file.is_file()]
+    # A pipe would block, and DuckDB takes no name that is not UTF-8.
+    files = [file for file in files if file.is_file() and is_text(file)]
     with duckdb.connect() as con:
         try:
             return read_footers(con, files)
@@ -787,6 +788,8 @@ def _read_info(path: Path) -> ResultsInfo:
     file = path / "spec.json"
     advice = "restore it, or use another results folder"
     try:
+        if not is_text(path):
+            raise UserError(f"the name '{path}' is not UTF-8; rename it", "cannot-read")
         if not path.exists():
             raise UserError(f"there is no results folder '{path}'", "missing-file")
         if not file.exists():

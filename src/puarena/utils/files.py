@@ -161,6 +161,15 @@ def is_intact(content: bytes) -> bool | None:
     return checksum.hexdigest().encode() == match[1]
 
 
+def is_text(path: Path) -> bool:
+    """Return whether a path is UTF-8; of another, Python holds some bytes as lone surrogates."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def cannot_write(target: Path, error: Exception) -> UserError:
     """Return the error for a file that could not be written."""
     return UserError(
