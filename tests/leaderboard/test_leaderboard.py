@@ -235,11 +235,11 @@ def test_own_rows_among_published_ones(shelf, mine, tmp_path):
     )
     assert done.exit_code == 0, done.output
     assert "protocol" not in done.stderr
-    assert "Both have vpu: shown are those of results" in done.stderr
+    assert "1 is in both, and shown from results" in done.stderr
     rows = list(csv.DictReader((tmp_path / "t.csv").open()))
     assert {row["algorithm"] for row in rows} == {"mine", "nnpu", "vpu"}
     assert {row["n"] for row in rows} == {"2"}  # nothing was averaged over both experiments
-    assert "Rows of results: mine, vpu" in page.read_text()
+    assert "Every row of results is shown" in page.read_text()
     assert "tiny-definition" in page.read_text()
 
 

@@ -429,13 +429,13 @@ def _describe_parts(parts: Sequence[Results]) -> list[str]:
         lacking = [problem.label() for problem in problems if problem not in theirs]
         if lacking:
             notes.append(f"{other.name} has no results on {'; '.join(lacking)}.")
-    methods = [_find_values(part, ["algorithm"]) for part in parts]
-    own = [name for (name,) in methods[0]]
-    both = [name for name in own if any((name,) in theirs for theirs in methods[1:])]
-    rows = f"Rows of {first.name}: {', '.join(own)}; the others are of "
-    rows += f"{', '.join(other.name for other in others)}."
+    # A row is a method as it was run: the same algorithm can be run in two ways, and has two rows.
+    own, *theirs = [set(_find_values(part, METHOD_COLUMNS)) for part in parts]
+    names = " and ".join(other.name for other in others)
+    rows = f"Every row of {first.name} is shown; the others are of {names}."
+    both = len(own.intersection(*[set.union(*theirs)]))
     if both:
-        rows += f" Both have {', '.join(both)}: shown are those of {first.name}."
+        rows += f" {both} {'is' if both == 1 else 'are'} in both, and shown from {first.name}."
     return [*notes, rows]
 
 
