@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.render import Grid, arrange_algorithms
 from puarena.report.select import add_labels, select
-from puarena.report.sources import Curves, open_curves
+from puarena.report.sources import CurveTable, open_curves
 from puarena.report.statistics import (
     Standings,
     collect_scores,
@@ -30,7 +30,7 @@ class Published:
 
     name: str
     card: Card
-    curves: Curves
+    curves: CurveTable
 
     @property
     def source(self) -> str:

@@ -16,7 +16,7 @@ from puarena.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from puarena.report.sources import Curves
+    from puarena.report.sources import CurveTable
 
 app = App()
 
@@ -243,7 +243,7 @@ def export(
     emit(ctx, {"out": out, **counts, "bytes": size}, text)
 
 
-def _open(folders: list[Path], others: list[str] | None = None) -> Curves:
+def _open(folders: list[Path], others: list[str] | None = None) -> CurveTable:
     """Open results, also with those of others; differences are logged."""
     from puarena.report.sources import open_curves
     from puarena.results import open_results

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from puarena import paper
 from puarena.catalog import MethodInfo
 from puarena.errors import UserError
+from puarena.experiments.spec import Spec
 from puarena.metrics import CRITERIA, METRICS
 from puarena.pu import labeling
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
@@ -490,14 +491,13 @@ def describe_protocol(store: Results | None) -> str:
     """Return how a folder's protocol differs from the published one; empty if it does not."""
     if store is None:
         return ""
-    specs = [part.spec for part in store.info.sources] or [store.info.spec]
+    specs = [Spec.load(part.spec) for part in store.info.sources] or [store.spec]
     texts = []
     for spec in specs:
-        for key, (published, noun) in PAPER_SPEC.items():
-            value = spec.get(key, published)
-            if value != published:
-                texts.append(f"{noun}: {value:,} here, {published:,} published")
-        fixed = {name for values in (spec.get("hyper") or {}).values() for name in values}
+        published = spec.model_copy(update={name: value for name, (value, _) in PAPER_SPEC.items()})
+        for name, (here, there) in spec.differences(published).items():
+            texts.append(f"{PAPER_SPEC[name][1]}: {here:,} here, {there:,} published")
+        fixed = {name for values in spec.hyper.values() for name in values}
         if fixed:
             texts.append(f"hyperparameters fixed here ({', '.join(sorted(fixed))})")
     return "; ".join(dict.fromkeys(texts))

@@ -38,7 +38,7 @@ COUNT_KEYS = ("setting", "prior_used", *COUNT_COLUMNS)  # determine the criteria
 AnyRecord = TypeVar("AnyRecord", Criterion, Metric)
 
 
-class Curves:
+class CurveTable:
     """Stored curves, opened once for all queries; ``store`` has their results, if any."""
 
     def __init__(self, relation: DuckDBPyRelation, store: Results | None = None) -> None:
@@ -187,20 +187,20 @@ class Curves:
         return frame.assign(**values)
 
 
-Single: TypeAlias = "Curves | Results | str | Path | DuckDBPyRelation | DataFrame"
+Single: TypeAlias = "CurveTable | Results | str | Path | DuckDBPyRelation | DataFrame"
 Source: TypeAlias = "Single | Sequence[Results | str | Path]"
 
 
-def open_curves(source: Source) -> Curves:
+def open_curves(source: Source) -> CurveTable:
     """Open results (or several), or a relation or frame like the one that ``load`` returns."""
     import duckdb
     import pandas
 
-    if isinstance(source, Curves):
+    if isinstance(source, CurveTable):
         return source
     if isinstance(source, (str, Path, Results, list, tuple)):
         store = open_results(source)
-        return Curves(store.relation(), store)
+        return CurveTable(store.relation(), store)
     relation = source
     if isinstance(relation, pandas.DataFrame) and len(relation.columns):
         relation = duckdb.connect().from_df(relation)
@@ -210,7 +210,7 @@ def open_curves(source: Source) -> Curves:
             f"{kind} is not a table of curves; give a results folder, or what puarena.load returns",
             "invalid-value",
         )
-    return Curves(relation)
+    return CurveTable(relation)
 
 
 def load(source: Source) -> DuckDBPyRelation:

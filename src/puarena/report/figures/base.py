@@ -14,7 +14,7 @@ from puarena.errors import UserError
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.methods import in_order, read_methods
 from puarena.report.select import add_labels, keep_algorithms, select
-from puarena.report.sources import GROUP, Curves, Source, open_curves
+from puarena.report.sources import GROUP, CurveTable, Source, open_curves
 from puarena.results.parquet import quote_text
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def read_figure_data(
     return FigureData(tuple(drawn), tuple(by), chosen, *labeled, summarized)
 
 
-def _thin_curves(curves: Curves, chosen: DataFrame, columns: list[str], points: int) -> DataFrame:
+def _thin_curves(
+    curves: CurveTable, chosen: DataFrame, columns: list[str], points: int
+) -> DataFrame:
     """Return the learning curves of selected runs: evenly spaced records and the selected ones."""
     import pandas
 

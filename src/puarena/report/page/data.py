@@ -17,7 +17,7 @@ from puarena.report.figures.base import list_runs, make_theme
 from puarena.report.figures.learning_curves import draw_curves, make_curve_title
 from puarena.report.methods import read_problems
 from puarena.report.render import format_place, format_places
-from puarena.report.sources import GROUP, Curves
+from puarena.report.sources import GROUP, CurveTable
 from puarena.report.statistics import (
     Standings,
     collect_scores,
@@ -64,7 +64,7 @@ class PageIndex:
 
 
 def collect_page_data(
-    curves: Curves,
+    curves: CurveTable,
     tables: Sequence[ResultTable],
     selection: DataFrame,
     metrics: Iterable[str] | None,
@@ -241,7 +241,7 @@ def _list_rows(
 # selected checkpoints and learning curves
 
 
-def _collect_picks(curves: Curves, data: FigureData, index: PageIndex) -> dict[str, Any]:
+def _collect_picks(curves: CurveTable, data: FigureData, index: PageIndex) -> dict[str, Any]:
     """Return the selected checkpoints, and their hyperparameters as texts."""
     chosen = data.selection.dropna(subset=["step", "config"])
     hypers = _describe_hyperparameters(curves, chosen)
@@ -299,7 +299,7 @@ def _round_all(values: Iterable[float]) -> list[int | None]:
     return [None if math.isnan(value) else round(1e4 * value) for value in values]
 
 
-def _describe_hyperparameters(curves: Curves, chosen: DataFrame) -> dict[str, str]:
+def _describe_hyperparameters(curves: CurveTable, chosen: DataFrame) -> dict[str, str]:
     """Return learning rate, batch size and hyperparameters as text, by run."""
     known = [name for name in ("lr", "batch_size", "hyper") if name in curves.columns]
     if not known or chosen.empty:

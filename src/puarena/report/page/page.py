@@ -18,7 +18,7 @@ from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.completeness import describe_missing_runs, describe_untrained_runs
 from puarena.report.methods import read_problems
 from puarena.report.select import aggregate, select
-from puarena.report.sources import Curves, Source, as_list, open_curves
+from puarena.report.sources import CurveTable, Source, as_list, open_curves
 from puarena.report.tables import ERROR_KINDS, ErrorKind, build_tables
 from puarena.results import OK, Results
 from puarena.results.published import card_file, read_card
@@ -88,7 +88,7 @@ def write_page(
     write_file(path, text)
 
 
-def _describe_results(curves: Curves) -> dict[str, Any]:
+def _describe_results(curves: CurveTable) -> dict[str, Any]:
     """Return the title, the spec and the origin of the results; empty for a relation or frame."""
     store = curves.store
     if store is None:
@@ -138,7 +138,7 @@ def _describe_origin(store: Results) -> dict[str, str]:
     return origin
 
 
-def _describe_mechanisms(curves: Curves) -> list[dict[str, str]]:
+def _describe_mechanisms(curves: CurveTable) -> list[dict[str, str]]:
     """Return the mechanisms that are not SCAR, and how strong they came out."""
     known = "val_label_strength" in curves.columns
     strength = "avg(val_label_strength)" if known else "NULL"
@@ -165,7 +165,7 @@ def _describe_mechanisms(curves: Curves) -> list[dict[str, str]]:
     return mechanisms
 
 
-def _count_runs(curves: Curves) -> dict[str, Any]:
+def _count_runs(curves: CurveTable) -> dict[str, Any]:
     """Return the numbers of runs and records, the versions that made them, and the failures."""
     store = curves.store
     ((runs, records),) = curves.rows("SELECT count(DISTINCT run), count(*) FROM curves")
