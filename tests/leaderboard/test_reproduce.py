@@ -17,7 +17,7 @@ from puarena.cli import app
 from puarena.experiments.spec import ProblemSpec, Spec
 from puarena.leaderboard.reproduce import (
     FALSE_ALARMS,
-    MIN_PAIRS,
+    MIN_RUNS,
     Reproduction,
     find_shifts,
     reproduce,
@@ -29,7 +29,7 @@ SPEC = Spec(
     problems=[ProblemSpec(dataset="digits", cases=(1, 2))],
     algorithms=("nnpu", "nnpu-c", "vpu"),
     splits=3,
-    configs=3,
+    configs=4,
     steps=100,
     record_every=50,
     hyper={"*": {"lr": 0.03, "batch_size": 64}},
@@ -81,10 +81,10 @@ def read_fleets(folder: Path) -> set[tuple[str, str]]:
 def test_the_whole_published_fleet_is_trained(made: Path, tmp_path: Path) -> None:
     done = again(made, out=tmp_path / "again", split=1)
     assert done.identical
-    assert done.runs == 6
+    assert done.runs == 8
     trained = read_fleets(tmp_path / "again")
     assert trained < read_fleets(made)  # the same fleets, and not that of vpu
-    assert len(trained) == 36
+    assert len(trained) == 48
 
 
 def test_fleets_are_grouped_as_published(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_another_machine_that_rounds_differently_is_the_same(copy: Path) -> None
 def test_a_changed_method_fails_on_another_machine(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """18 short runs: a large change. ``benchmarks/power.py`` measures small ones in long rows."""
+    """24 short runs: a large change. ``benchmarks/power.py`` measures small ones in long rows."""
     rewrite(copy, "'cuda' AS device", *(NOISE.format(name) for name in METRICS))
     alter(monkeypatch, 3.0)
     done = again(copy)
@@ -162,4 +162,4 @@ def test_too_few_runs_show_nothing(tmp_path: Path) -> None:
     done = again(out)
     assert done.shifts == ()
     assert not done.same
-    assert str(MIN_PAIRS) in done.verdict
+    assert str(MIN_RUNS) in done.verdict

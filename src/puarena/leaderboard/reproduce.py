@@ -45,6 +45,7 @@ ORIGIN = {"device": "", "torch": "torch ", "version": "puarena "}
 FALSE_ALARMS = 0.01  # share of honest rows that the test of shifts calls changed
 # For the test of shifts: with fewer pairs its smallest p, after Bonferroni, is above the limit.
 MIN_PAIRS = 12
+MIN_RUNS = 20  # fewer would hardly ever be called changed
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Reproduction:
     def _describe_test(self, computed: str) -> str:
         if not self.shifts:
             return (
-                f"Not shown to be the same ({computed}): a test of shifts needs {MIN_PAIRS} runs "
+                f"Not shown to be the same ({computed}): a test of shifts needs {MIN_RUNS} runs "
                 "that both have; compute more splits or problems of the row."
             )
         first = self.shifts[0]
@@ -274,7 +275,10 @@ def _compare(
         records, equal = _count_equal(con, before, after)
         every = f"algorithm = {quote_text(name)}"
         whole = (each.relation(con).filter(every) for each in (store, again))
-        shifts = find_shifts(pair_last_records(con, *whole) | _pair_choices(before, after))
+        last = pair_last_records(con, *whole)
+        shifts: tuple[Shift, ...] = ()
+        if len(last["loss"]) >= MIN_RUNS:
+            shifts = find_shifts(last | _pair_choices(before, after))
         origins = (_list_origins(before), _list_origins(after))
         all_splits = _filter_rows(store, name, planned, None, con)
         cells = _compare_cells(_read_cells(before), _read_cells(after), _read_cells(all_splits))
@@ -351,7 +355,9 @@ def pair_last_records(
     }
 
 
-def _pair_choices(before: DuckDBPyRelation, after: DuckDBPyRelation) -> dict[str, list[float]]:
+def _pair_choices(
+    before: DuckDBPyRelation, after: DuckDBPyRelation
+) -> dict[str, list[float | None]]:
     """Return, for every criterion, how far the chosen model of each problem and split moved.
 
     A chosen record is compared with the one that is chosen here, and not with that of the same

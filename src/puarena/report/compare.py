@@ -388,7 +388,7 @@ def _add_paper_rows(
         algorithm = f"{base}-c" if calibrated else base
         usual = ("", False, False, PAPER, "true", "float32", "protocol")
         method = Method(algorithm, base, calibrated, *usual)
-        name = _read_titles().get(base, base) + ("-c" if calibrated else "")
+        name = f"{_read_titles()[base]}{'-c' if calibrated else ''}"
         rows[method] = ResultRow(method, tuple(cells), name)
     if len(rows) == len(table.rows):
         return table
@@ -410,7 +410,7 @@ def _add_paper_rows(
 @cache
 def _read_titles() -> dict[str, str]:
     """Return the paper's methods by the names that they have here."""
-    titles = {}
+    titles: dict[str, str] = {}
     for file in PAPER_TABLES.glob("*.csv"):
         with file.open(encoding="utf-8", newline="") as text:
             names = [row["algorithm"] for row in csv.DictReader(text)]

@@ -430,10 +430,10 @@ def _describe_parts(parts: Sequence[Results]) -> list[str]:
         if lacking:
             notes.append(f"{other.name} has no results on {'; '.join(lacking)}.")
     # A row is a method as it was run: the same algorithm can be run in two ways, and has two rows.
-    own, *theirs = [set(_find_values(part, METHOD_COLUMNS)) for part in parts]
+    own, *rest = [set(_find_values(part, METHOD_COLUMNS)) for part in parts]
     names = " and ".join(other.name for other in others)
     rows = f"Every row of {first.name} is shown; the others are of {names}."
-    both = len(own.intersection(*[set.union(*theirs)]))
+    both = len(own & set().union(*rest))
     if both:
         rows += f" {both} {'is' if both == 1 else 'are'} in both, and shown from {first.name}."
     return [*notes, rows]

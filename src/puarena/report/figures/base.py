@@ -123,7 +123,8 @@ def read_figure_data(
     seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
     thinned = _thin_curves(curves, chosen, [m.column for m in records], points)
     labeled = [add_labels(frame, chosen) for frame in (highest, seconds, thinned)]
-    return FigureData(tuple(drawn), tuple(by), chosen, *labeled, summarized)
+    best_of, spent_by, thin = labeled
+    return FigureData(tuple(drawn), tuple(by), chosen, best_of, spent_by, thin, summarized)
 
 
 def _thin_curves(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from puarena.metrics import METRICS
 from puarena.report.figures import base
 
@@ -60,7 +62,7 @@ class PerformanceProfile(base.Figure):
         colors = alt.Color("method:N", title=None, scale=palette, legend=legend)
         share = alt.Tooltip("share:Q", format=".0%")
         tips = base.make_tooltips("method:N", base.make_tooltip("at"), share)
-        step = {"interpolate": "step-after", "clip": True}
+        step: Any = {"interpolate": "step-after", "clip": True}
         others = alt.Chart(rows[~rows["method"].isin(shown)])
         others = others.mark_line(color=base.GRAY, strokeWidth=0.7, **step)
         others = others.encode(x, y, alt.Detail("method:N"), tooltip=tips)
