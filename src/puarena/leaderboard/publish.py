@@ -18,6 +18,7 @@ from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.spec import PROBLEM_LISTS, PROFILES, PROTOCOL_OPTIMIZER, Spec, is_path
 from puarena.experiments.status import FolderStatus, read_status
+from puarena.pu import labeling
 from puarena.report.compare import to_published_csv
 from puarena.report.export import export, portable
 from puarena.results import Results, ask, open_results
@@ -299,6 +300,13 @@ def _expand_problems(spec: Spec) -> set[tuple[Any, ...]]:
         # A user's table is not read for this.
         if not is_path(part.dataset):
             info = datasets.info(part.dataset)
+            if info.observed_setting:
+                # Nothing of such a problem is chosen but its case.
+                problems |= {
+                    (part.dataset, case, info.observed_setting, 0.0, 0.0, labeling.OBSERVED)
+                    for case in part.cases
+                }
+                continue
             own, tolerance = info.default_prior, 0.0 if info.balanced else PRIOR_TOLERANCE
         for values in product(*(getattr(part, name) for name in PROBLEM_LISTS)):
             case, setting, rate, prior, mechanism = values

@@ -21,7 +21,7 @@ from puarena.metrics import (
     get_metric,
     list_default_criteria,
 )
-from puarena.pu.labeling import SCAR
+from puarena.pu.labeling import OBSERVED, SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, find_setting
 from puarena.results import Results, ask, open_results
 from puarena.results.folder import OUTCOMES
@@ -123,6 +123,11 @@ class CurveTable:
     def biased(self) -> bool:
         """Whether there are problems whose labels were not given at random."""
         return bool(self.rows(f"SELECT 1 FROM curves WHERE labeling <> '{SCAR}' LIMIT 1"))
+
+    @cached_property
+    def observed(self) -> bool:
+        """Whether there are problems whose labels were observed and not simulated."""
+        return bool(self.rows(f"SELECT 1 FROM curves WHERE labeling = '{OBSERVED}' LIMIT 1"))
 
     def absent(self) -> list[str]:
         """Return sentences about the default criteria that are not stored."""

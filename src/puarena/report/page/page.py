@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from puarena import __version__
 from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
-from puarena.pu.labeling import SCAR, describe_mechanism
+from puarena.pu.labeling import OBSERVED, SCAR, describe_mechanism
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.completeness import describe_missing_runs, describe_untrained_runs
 from puarena.report.methods import read_problems
+from puarena.report.observed import correlate_orders, read_observed
 from puarena.report.select import aggregate, select
 from puarena.report.sources import CurveTable, Source, as_list, open_curves
 from puarena.report.tables import ERROR_KINDS, ErrorKind, build_tables
@@ -64,6 +65,7 @@ def write_page(
     # The page shows the verdict on all problems before its script runs.
     views = [item for view in data.get("views", {}).values() for item in view.values()]
     verdict = views[0]["verdict"] if views else ""
+    observed = read_observed(curves)
     text = load_template(TEMPLATES, "page.html.j2").render(
         home=home,
         tables=tables,
@@ -80,6 +82,8 @@ def write_page(
         css=(TEMPLATES / "page.css").read_text(encoding="utf-8"),
         js=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
         mechanisms=_describe_mechanisms(curves),
+        observed=observed,
+        correlation=correlate_orders(curves, curves) if observed else None,
         cautions=list_cautions(by),
         written=datetime.now(UTC).date().isoformat(),
         **_describe_results(curves),
@@ -143,7 +147,8 @@ def _describe_mechanisms(curves: CurveTable) -> list[dict[str, str]]:
     known = "val_label_strength" in curves.columns
     strength = "avg(val_label_strength)" if known else "NULL"
     rows = curves.rows(
-        f"SELECT labeling, dataset, {strength} FROM curves WHERE labeling <> '{SCAR}' "
+        f"SELECT labeling, dataset, {strength} FROM curves "
+        f"WHERE labeling NOT IN ('{SCAR}', '{OBSERVED}') "
         "GROUP BY ALL ORDER BY ALL"
     )
     shifts: dict[str, list[str]] = {}
