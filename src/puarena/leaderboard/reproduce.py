@@ -277,7 +277,7 @@ def _compare(
         whole = (each.relation(con).filter(every) for each in (store, again))
         last = pair_last_records(con, *whole)
         shifts: tuple[Shift, ...] = ()
-        if len(last["loss"]) >= MIN_RUNS:
+        if min(map(len, last.values())) >= MIN_RUNS:
             shifts = find_shifts(last | _pair_choices(before, after))
         origins = (_list_origins(before), _list_origins(after))
         all_splits = _filter_rows(store, name, planned, None, con)
