@@ -1,20 +1,25 @@
 """Fleets that do not fit in a GPU's memory are halved: with the real job, claims and folder, on a
-GPU or a pretended one.
+GPU or a pretended one, and on two of them.
 """
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 import torch
 
 import puarena
+from pretended_streams import PretendedStreams
 from puarena import training
+from puarena.experiments.executors import gpu
 from puarena.experiments.executors.base import split_fleet
 from puarena.experiments.executors.local import _without
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
 from puarena.results import Folder
+from puarena.testing.pretended import pretend
 from puarena.training.steps import Stepper
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
@@ -125,3 +130,22 @@ def test_what_is_left_of_a_halved_fleet_keeps_its_claim(tmp_path):
     assert store.claim(whole.claim, *second.part) is None, "what is left is the second half"
     assert store.claim(whole.claim, *whole.part) is None
     assert store.claimed() == {whole.claim}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_two_gpus_of_which_one_is_full_and_one_loses_its_process(tmp_path, monkeypatch):
+    """With a process for each GPU, as where there are two; only the GPUs are pretended."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(gpu, "Streams", PretendedStreams)
+    out = tmp_path / "out"
+    with pretend(cards=2):
+        outcome = puarena.run(SPEC, out, device="cuda", gpus="all", progress=False)
+    assert outcome.failures == []
+    assert (outcome.computed, outcome.elsewhere) == (outcome.planned, 0)
+    assert (tmp_path / "was-full").exists()
+    assert (tmp_path / "was-killed").exists()
+    assert {file.name.split("-")[1] for file in tmp_path.glob("gpu-*")} == {"0", "1"}
+    assert list((out / "claims").glob("*+*")) == []
+    frame = puarena.load(out).df()
+    assert len(frame) == 2 * len(frame["run"].unique()) == 2 * outcome.planned
+    assert set(frame["device"]) == {"cuda"}

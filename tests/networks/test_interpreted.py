@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,6 +139,19 @@ def test_residual_networks(make, precision, shape, monkeypatch):
         # The interpreter cuts what it stores as bfloat16 where a GPU rounds.
         limit = 3e-6 if precision == "float32" else 0.02
         assert gap(ours[name], values) < max(limit, 3 * gap(theirs[name], values)), name
+
+
+# -- compiled for GPUs that are not there ------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton compiles on Linux")
+@pytest.mark.parametrize("words", ["--few 86", "--widest 80 89 90"])
+def test_kernels_compile_and_fit_in_shared_memory(words):
+    """All variants of all networks: ``python tests/networks/compiled.py``."""
+    command = [sys.executable, str(Path(__file__).parent / "compiled.py"), *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("variants of 9 kernels") == len(words.split()) - 1
 
 
 # -- fleets whose captured steps and records launch kernels ----------------------------------------

@@ -78,6 +78,18 @@ def test_the_gpu_makes_the_choices_of_the_cpu(name):
     same(gpu, cpu, 2e-2)
 
 
+def test_captured_steps_read_every_block(monkeypatch):
+    """Blocks of steps are copied to where the first one was."""
+    monkeypatch.setattr("puarena.training.steps.MAX_BLOCK_STEPS", 20)
+    x, data, hidden = toy()
+    some, config = rows("dist-pu", 2, data, hidden), replace(CONFIG, steps=50)
+    same(
+        train_captured(some, config, x),
+        training.train(some, replace(config, device="cpu"), x),
+        2e-2,
+    )
+
+
 class _Sound(Algorithm):
     title = "sound"
 

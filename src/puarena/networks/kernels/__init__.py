@@ -42,6 +42,14 @@ def find_shared_memory_bytes(device: torch.device) -> int:
     return int(driver.active.utils.get_device_properties(number)["max_shared_mem"])
 
 
+def fit_stages(x: Tensor, stages: int, tile: int) -> int:
+    """Return as many stages, up to ``stages``, as fit in shared memory with tiles of so many
+    elements: all but one are kept there.
+    """
+    tiles = find_shared_memory_bytes(x.device) // (tile * x.element_size())
+    return max(1, min(stages, 1 + tiles))
+
+
 def enter_device(launch: Callable[..., Result]) -> Callable[..., Result]:
     """Launch on the device of the first argument: Triton launches on the current one."""
 

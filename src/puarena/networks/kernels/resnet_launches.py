@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puarena.networks.kernels import enter_device
+from puarena.networks.kernels import enter_device, fit_stages
 from puarena.networks.kernels import resnet as kernels
 from puarena.networks.resnet_layout import EPS, MOMENTUM, Unit
 
@@ -89,7 +89,7 @@ def _launch_convolve(
         depth=depth,
         cols=cols,
         num_warps=warps,
-        num_stages=stages,
+        num_stages=fit_stages(x, stages, depth * (rows + cols)),
     )
     return y
 
@@ -97,8 +97,8 @@ def _launch_convolve(
 def _convolve_shape(
     c_in: int, c_out: int, dtype: torch.dtype, back: bool
 ) -> tuple[int, int, int, int, int]:
-    """Return rows, depth and columns of a tile, warps and stages: the fastest of those measured on
-    an H200.
+    """Return rows, depth and columns of a tile, warps and the most stages: the fastest of those
+    measured on an H200.
     """
     if dtype == torch.float32:
         return 128, _block(c_in, 32), _block(c_out, 128), 8 if c_out > 64 else 4, 3
@@ -291,7 +291,7 @@ def weight_gradient(x: Tensor, dy: Tensor, unit: Unit) -> Tensor:
         depth=depth,
         cols=cols,
         num_warps=warps,
-        num_stages=stages,
+        num_stages=fit_stages(x, stages, rows * (depth + cols)),
     )
     return partial[0] if parts == 1 else partial.sum(0)
 
