@@ -51,17 +51,19 @@ def test_every_promise_has_a_defect():
 )
 def test_defects_are_caught_by_the_promise_they_break(promise, cls, words, register):
     name = register(cls)
+    # What is wrong on a GPU is right on a CPU, and need not run on a real one.
+    config = contract.CONFIG if promise == "captured equals eager" else CONFIG
     with pytest.raises(contract.ContractError, match=words):
-        contract.CHECKS[promise](name, CONFIG)
+        contract.CHECKS[promise](name, config)
     # A defect may prevent learning as well, and that check takes long.
     others = contract.CHECKS.keys() - {promise, "learns"}
-    broken = {other for other in others if _breaks(other, name)}
+    broken = {other for other in others if _breaks(other, name, config)}
     assert broken == ALSO_BROKEN.get(cls, set())
 
 
-def _breaks(promise, name):
+def _breaks(promise, name, config):
     try:
-        contract.CHECKS[promise](name, CONFIG)
+        contract.CHECKS[promise](name, config)
     except contract.ContractError:
         return True
     return False

@@ -144,9 +144,9 @@ def test_a_capture_without_memory_is_not_taken_for_an_uncapturable_step(graph, m
 
     def fail(self, *args, **kwargs):
         began.append(self)
-        begin(self, *args, **kwargs)
         if len(began) == graph:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        begin(self, *args, **kwargs)
 
     monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", fail)
     x, data, hidden = toy()

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from puarena import training
 from puarena.algorithms import Algorithm
-from puarena.testing.pretended import MixedDevicesError, Usage, pretend
+from puarena.testing.pretended import Usage, pretend
 from puarena.training import Curves, Fleet, FleetConfig, Row
 
 RECORD_STEPS = 10  # so often that records of every phase are replayed
@@ -41,7 +41,9 @@ def find_capture_problem(rows: Sequence[Row], x: np.ndarray, config: FleetConfig
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 captured = fleet.train()
-        except MixedDevicesError as error:
+        except RuntimeError as error:
+            if "same device" not in str(error):
+                raise
             line = watch.find_line(traceback.extract_tb(error.__traceback__))
             return (
                 f"{line} uses a tensor on the CPU beside one on the GPU: make it there, with "
