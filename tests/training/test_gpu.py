@@ -8,8 +8,12 @@ form of every algorithm is captured, steps and records, is a promise of the cont
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +27,7 @@ from puarena.training.capture import captured
 from toys import rows, toy
 
 HAS_GPU = torch.cuda.is_available()
+TESTS = Path(__file__).parents[1]
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 CONFIG = FleetConfig(batch_size=32, steps=120, warmup=60, record_every=25, device="cuda")
 # With one phase, two, one that ends early, a warm-up, hooks between steps, a threshold, a teacher.
@@ -168,6 +173,18 @@ def test_a_step_without_memory_in_a_capture_says_so(monkeypatch):
     with pytest.raises(torch.cuda.OutOfMemoryError):
         train_defect(Large, monkeypatch).train()
     assert not torch.cuda.is_current_stream_capturing()
+
+
+@pytest.mark.skipif(HAS_GPU, reason="there is a GPU, and make test-gpu runs them on it")
+def test_goldens():
+    """In a process of its own: which device they are for is read when they are imported."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "pretended_gpu"]
+    files = sorted(map(str, (TESTS / "algorithms").glob("test_golden*.py")))
+    path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
+    environment = {**os.environ, "PUARENA_TEST_DEVICE": "cuda", "PYTHONPATH": path}
+    done = subprocess.run([*command, *files], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert len(files) > 3
 
 
 # -- the pretended device itself, where there is no GPU to ask -------------------------------------

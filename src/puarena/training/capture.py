@@ -21,15 +21,9 @@ WARMUP_STEPS = 3  # steps before capture: libraries create their handles and wor
 MAX_IDLE_BYTES = (
     1 << 31
 )  # bytes kept for reuse from which they are given back before a capture, which cannot reuse them
-# What calls algorithms, and what they call.
-FOLDERS_OF_OTHERS = tuple(
-    str(folder)
-    for folder in (
-        Path(torch.__file__).parent,
-        Path(__file__).parent,
-        Path(__file__).parents[1] / "testing",
-    )
-)
+TRAINING = str(Path(__file__).parent)  # what calls algorithms
+# What algorithms call, and what stands in for a GPU.
+BELOW = tuple(map(str, (Path(torch.__file__).parent, Path(__file__).parents[1] / "testing")))
 
 
 def release_idle_memory() -> None:
@@ -93,10 +87,13 @@ class StepWatch(TorchDispatchMode):
 
     def _note(self, offense: str) -> None:
         """Note an offense, and the line of an algorithm (or a view) that commits it."""
-        calls = traceback.extract_stack()
-        own = [call for call in calls if not call.filename.startswith(FOLDERS_OF_OTHERS)]
-        place = f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
-        self.offenses.append(offense + place)
+        for call in reversed(traceback.extract_stack()[:-2]):
+            if call.filename.startswith(TRAINING):
+                break  # in a backward pass, which has no line
+            if not call.filename.startswith(BELOW):
+                offense += f" (line {call.lineno} of {Path(call.filename).name})"
+                break
+        self.offenses.append(offense)
 
 
 class Replay:
