@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 MAX_LISTED_NAMES = 30
+MIN_SIMILARITY = 0.65  # of a suggestion: "nope" is neither "pue" nor "ionosphere"
 
 PACKAGES = {  # what reports work without: modules, and the packages they come with
     "torch": "torch",
@@ -41,7 +42,7 @@ class UserError(ValueError):
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice, or a list if none is close."""
     options = sorted(set(choices))
-    close = difflib.get_close_matches(str(name).lower(), options, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), options, n=1, cutoff=MIN_SIMILARITY)
     if close:
         return f"; did you mean '{close[0]}'?"
     if not options:

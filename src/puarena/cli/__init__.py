@@ -6,6 +6,7 @@ An error that a user can correct is printed as ``error: <one sentence>`` on stde
 
 from __future__ import annotations
 
+import sys
 import traceback
 from typing import Annotated, Any
 
@@ -89,4 +90,11 @@ app.add_typer(bias.app, name="bias")
 
 def main() -> None:
     """Run the ``puarena`` command."""
-    app(prog_name="puarena")
+    try:
+        app(prog_name="puarena")
+    except RuntimeError as error:
+        # Of --install-completion, which writes into the home directory.
+        if "home directory" not in str(error):
+            raise
+        log.error("error: this account has no home directory; set the variable HOME")
+        sys.exit(EXIT_USER_ERROR)

@@ -39,7 +39,12 @@ def list_(
 def explain(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="an algorithm; see 'list algorithms'")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="an algorithm; see 'list algorithms'",
+            autocompletion=opt.complete_names(opt.list_algorithms),
+        ),
     ],
     plugin: opt.Plugins = None,
 ) -> None:
@@ -73,11 +78,15 @@ def check(
     if catalog.get(names[0]).is_classic:
         message = f"'{target}' is fitted at once; the contract is for algorithms trained by steps"
         raise UserError(message, "not-supported")
+    if target.endswith(".py"):
+        contract.check_plugins(names)  # what cannot be trained at all is one error, as of 'run'
     checked = []
+    seen: set[str] = set()
     for name, promise, problem in contract.check_all(names, choose_device(device)):
         checked.append({"algorithm": name, "promise": promise, "problem": problem})
         if problem is not None:
-            log.error(f"{name}: BROKEN {promise}: {problem}")
+            log.error(f"{name}: BROKEN {promise}: {'as above' if problem in seen else problem}")
+            seen.add(problem)
         elif not ctx.obj.json:
             log.info(f"{name}: ok     {promise}")
     broken = sum(each["problem"] is not None for each in checked)

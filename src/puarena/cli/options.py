@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -44,6 +44,37 @@ def _parse_list(read: Callable[[str], Item]) -> Callable[[str], list[Item]]:
 parse_names = _parse_list(str)
 parse_integers = _parse_list(int)
 parse_numbers = _parse_list(float)
+
+
+def complete_names(list_names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return the shell completion of names, the last of them if there are several with commas."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in list_names() if name.startswith(last)]
+
+    return complete
+
+
+def list_suites() -> list[str]:
+    """Return the names of suites."""
+    from puarena.experiments import suites
+
+    return suites.names()
+
+
+def list_algorithms() -> list[str]:
+    """Return the names of algorithms; this imports torch, which takes a second."""
+    from puarena import catalog
+
+    return catalog.names()
+
+
+def list_datasets() -> list[str]:
+    """Return the names of datasets."""
+    from puarena import datasets
+
+    return datasets.names()
 
 
 def read_seconds(text: str) -> float:
@@ -180,15 +211,29 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 
 Source = Annotated[
     str,
-    typer.Argument(metavar="SUITE|FILE", help="a suite (see 'list suites') or a YAML spec file"),
+    typer.Argument(
+        metavar="SUITE|FILE",
+        help="a suite (see 'list suites') or a YAML spec file",
+        autocompletion=complete_names(list_suites),
+    ),
 ]
 Algorithms = Annotated[
     Sequence[str] | None,
-    typer.Option(metavar="A,B", parser=parse_names, help="only these algorithms"),
+    typer.Option(
+        metavar="A,B",
+        parser=parse_names,
+        help="only these algorithms",
+        autocompletion=complete_names(list_algorithms),
+    ),
 ]
 Datasets = Annotated[
     Sequence[str] | None,
-    typer.Option(metavar="A,B", parser=parse_names, help="these datasets (names or YAML files)"),
+    typer.Option(
+        metavar="A,B",
+        parser=parse_names,
+        help="these datasets (names or YAML files)",
+        autocompletion=complete_names(list_datasets),
+    ),
 ]
 Cases = Annotated[
     Sequence[int] | None,
