@@ -72,6 +72,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["leaderboard.md"] = _leaderboard()
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    written = {file.src_uri: file.content_string for file in files.documentation_pages()}
+    files.append(File.generated(config, "llms.txt", content=_list_pages(config, written)))
     boards = _boards()
     for file in sorted(path for path in boards.rglob("*") if path.is_file()):
         files.append(
@@ -159,6 +161,29 @@ def _of_the_root(name: str) -> str:
     for file, page in FROM_ROOT.items():
         text = text.replace(f"]({file}", f"]({page}")
     return text.replace("](docs/", "](")
+
+
+def _list_pages(config: MkDocsConfig, pages: dict[str, str]) -> str:
+    """Return ``llms.txt``: every page with its title and first sentence, for language models."""
+    lines = [
+        f"# {config.site_name}",
+        "",
+        f"> {config.site_description}: methods, a benchmark and a scikit-learn classifier for data "
+        "of which only some positives are labeled.",
+        "",
+        "assistants.html says which command answers which question; every command takes --json.",
+        "",
+        "## Pages",
+        "",
+    ]
+    for path, text in sorted(pages.items()):
+        title = re.search(r"^# (.+)$", text, re.M)
+        paragraph = re.search(r"^(?![#<|`>!:\s-])(.+(?:\n.+)*)", text, re.M)
+        words = " ".join(paragraph[1].split()) if paragraph else ""
+        sentence = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`]", r"\1", words.partition(". ")[0])
+        place = path.removesuffix(".md") + ".html"
+        lines.append(f"- [{title[1] if title else path}]({place}): {sentence.rstrip('.')}.")
+    return "\n".join(lines) + "\n"
 
 
 def _leaderboard() -> str:

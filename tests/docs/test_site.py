@@ -120,6 +120,11 @@ def test_the_site_is_whole(tmp_path, monkeypatch):
     assert pictures.count("<svg") >= len(figures.PICTURES)
     for loaded in tmp_path.rglob("*.css"):
         assert "@import" not in loaded.read_text(encoding="utf-8", errors="ignore")
+    listed = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    for place in re.findall(r"\]\(([^)]+)\)", listed):
+        assert (tmp_path / place).is_file(), place
+    assert "(assistants.html)" in listed
+    assert "(algorithms/nnpu.html)" in listed
     # An interval that does not exist is not printed.
     assert "nan to nan" not in (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
     if find_chromium():
