@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import skops.io
 import torch
 from sklearn.compose import make_column_transformer
@@ -179,6 +180,48 @@ def test_no_flipped_bit_changes_predictions(saved, tmp_path):
         except UserError:
             continue
         np.testing.assert_array_equal(found, expected)
+
+
+def break_tree(model, place, value):
+    """Change one number of a fitted tree; it is written as whoever forges a file would."""
+    tree = model.model_.parts[0].models[0] if hasattr(model, "model_") else model
+    found = []
+
+    def look(each):
+        if type(each).__name__ in ("Tree", "TreePredictor", "Forest"):
+            found.append(each)
+        for part in vars(each).values() if hasattr(each, "__dict__") else ():
+            look(part)
+        for part in each if isinstance(each, (list, tuple)) else ():
+            look(part)
+
+    look(tree)
+    each = found[0]
+    if type(each).__name__ == "Tree":
+        state = each.__getstate__()
+        nodes = state["nodes"].copy()
+        nodes[place][0] = value
+        each.__setstate__(state | {"nodes": nodes})
+    elif type(each).__name__ == "TreePredictor":
+        each.nodes[{"left_child": "left", "feature": "feature_idx"}[place]][0] = value
+    else:
+        array = {"left_child": each.left, "feature": each.feature}[place]
+        array[0] = value
+
+
+@pytest.mark.parametrize("place", ["left_child", "feature"])
+@pytest.mark.parametrize("name", ["a forest", "boosting", "puet"])
+def test_a_tree_that_never_ends_is_not_loaded(name, place, tmp_path):
+    """Compiled code would walk in a circle, or read beyond its arrays."""
+    model = sklearn.base.clone(MODELS[name]).fit(X, y)
+    save_model(model, tmp_path / "whole")
+    assert load_model(tmp_path / "whole").predict(X).shape == y.shape
+    break_tree(model, place, 0 if place == "left_child" else 10_000)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(UserError) as error:
+        load_model(tmp_path / "model")
+    assert error.value.code == "damaged-file"
+    assert "tree" in str(error.value)
 
 
 @pytest.mark.parametrize("path", ["", None, 3])

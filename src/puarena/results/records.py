@@ -52,6 +52,37 @@ class Stored(BaseModel):
         return self.model_dump_json(indent=2, exclude_unset=True)
 
 
+class StoredProblem(Stored):
+    """A problem of a stored spec, as far as readers use it."""
+
+    dataset: str
+
+
+class StoredSpec(Stored):
+    """A stored spec, as far as readers use it where its methods are not installed."""
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    problems: tuple[StoredProblem, ...] = ()
+    algorithms: tuple[str, ...] | str = ()
+    plugins: tuple[str, ...] = ()
+    hyper: dict[str, dict[str, Any]] = {}
+    steps: int | None = None
+    splits: int | None = None
+    configs: int | None = None
+    warmup: int | None = None
+    record_every: int | None = None
+
+
+def _check_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    StoredSpec.model_validate(spec)
+    return spec
+
+
+SpecFacts = Annotated[dict[str, Any], AfterValidator(_check_spec)]
+
+
 class FailureNote(Stored):
     """Why a fleet could not be finished: ``failures/FLEET.json``."""
 
@@ -76,7 +107,7 @@ class Origin(Stored):
     runs: int
     spec_hash: str
     versions: Versions
-    spec: dict[str, Any]
+    spec: SpecFacts
 
 
 class SummaryFacts(Stored):
@@ -106,7 +137,7 @@ class ResultsInfo(Stored):
     sources: tuple[Origin, ...] = ()  # of joined results
     summary: SummaryFacts | None = None
     methods: tuple[MethodFacts, ...] = ()  # ``catalog.MethodInfo``; ``methods.json`` of a folder
-    spec: dict[str, Any]
+    spec: SpecFacts
 
 
 class Card(Stored):
@@ -133,7 +164,7 @@ class Card(Stored):
     configs: int
     steps: int
     optimizer: str
-    spec: dict[str, Any] | None = None  # if no command makes it
+    spec: SpecFacts | None = None  # if no command makes it
     files: dict[str, str]  # checksums by file name
     question: str = ""  # that the board answers, for readers
     # of a submission
