@@ -78,4 +78,6 @@ class PerformanceProfile(base.Figure):
         ]
         lines = [each.encode(x, y, colors, opacity=fade, tooltip=tips) for each in lines]
         lines[0] = lines[0].add_params(pick)
-        return alt.layer(others, band, *lines).properties(width=460, height=300)
+        # A layer without rows would make the browser warn.
+        layers = [others] if len(order) > len(shown) else []
+        return alt.layer(*layers, band, *lines).properties(width=460, height=300)
