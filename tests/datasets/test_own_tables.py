@@ -290,7 +290,6 @@ def test_missing_labels(folder):
         (b"left\nyes\nno\n", "missing-data", "'left'"),
         (b"age,left\n1,yes,7\n2,no,8\n", "damaged-file", "CSV"),
         (b"age,left\n\xff\xfe\x00,yes\n", "damaged-file", "UTF-8"),
-        (b"age;left\n1;yes\n", "wrong-format", "semicolons"),
         (b"age,left,left\n1,yes,no\n", "conflict", "'left'"),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,6 +71,46 @@ def test_fit_and_predict_from_the_shell(csv, tmp_path):
     np.testing.assert_allclose(scores["probability"], clf.predict_proba(frame)[:, 1])
     assert np.array_equal(scores["predicted"], clf.predict(frame).astype(int))
     run("predict", "model", "scores.parquet", "--out", "again.csv", code=2)
+
+
+def test_other_tables_from_the_shell(csv, monkeypatch):
+    frame = pd.read_csv(csv)
+    frame.to_csv("semicolons.csv", index=False, sep=";", decimal=",")
+    frame.to_csv("tabs.tsv", index=False, sep="\t")
+    frame.to_excel("sheet.xlsx", index=False)
+    words = ["--label", "s", "--features", "a,b,c", "--algorithm", "bagging-pu", "--prior", 0.5]
+    run("fit", csv, *words, "--out", "model")
+    run("predict", "model", csv, "--out", "scores.csv")
+    expected = pd.read_csv("scores.csv")
+    duckdb.from_df(pd.concat([frame] * 30)).write_parquet("long.parquet")
+    run("predict", "model", "long.parquet", "--out", "long.csv")
+    monkeypatch.setattr("puarena.datasets.tables.CHUNK_ROWS", 2048)  # in parts
+    run("predict", "model", "long.parquet", "--out", "parts.csv")
+    assert Path("parts.csv").read_bytes() == Path("long.csv").read_bytes()
+    monkeypatch.setattr("puarena.datasets.tables.CHUNK_ROWS", 50)
+    for table in (csv, "semicolons.csv", "tabs.tsv", "sheet.xlsx"):
+        run("predict", "model", table, "--out", "other.csv")
+        np.testing.assert_allclose(pd.read_csv("other.csv"), expected)
+
+
+def test_missing_columns_are_named_at_once(csv):
+    words = ["--label", "s", "--features", "a,b,c", "--algorithm", "bagging-pu", "--prior", 0.5]
+    run("fit", csv, *words, "--out", "model")
+    pd.read_csv(csv)[["b"]].to_csv("few.csv", index=False)
+    refused = run("predict", "model", "few.csv", "--out", "scores.csv", code=2).output
+    assert "'a'" in refused
+    assert "'c'" in refused
+    run("predict", "model", "few.csv", "--out", "s.csv", "--missing-columns", "as-missing")
+    assert len(pd.read_csv("s.csv")) == len(pd.read_csv(csv))
+
+
+def test_what_fit_left_out_is_not_needed(csv):
+    frame = pd.read_csv(csv).assign(customer_id=np.arange(len(y)) * 7 % 5000)
+    frame.to_csv("ids.csv", index=False)
+    done = run("fit", "ids.csv", "--label", "s", "--prior", 0.5, "--out", "m")
+    assert "customer_id" in done.output
+    run("predict", "m", csv, "--out", "s.csv")
+    assert load_model("m").encoder_.dropped == ["id", "customer_id"]
 
 
 def test_search_and_estimated_prior_from_the_shell(csv):
@@ -138,7 +180,6 @@ def test_bad_commands_end_in_one_line(csv, words, token):
     [
         (("fit", "none.csv", "--label", "s", "--out", "m"), "none.csv"),
         (("fit", "t.txt", "--label", "s", "--out", "m"), "t.txt"),
-        (("fit", "comma.csv", "--label", "s", "--out", "m"), "semicolons"),
         (("priors", "estimate", "t.txt", "--label", "s"), "t.txt"),
         (("predict", "nothing", "data.csv", "--out", "o.csv"), "nothing"),
         (("predict", "model", "data.csv", "--out", "o.txt"), "o.txt"),
@@ -147,6 +188,5 @@ def test_bad_commands_end_in_one_line(csv, words, token):
 )
 def test_bad_files(csv, words, token, tmp_path):
     (tmp_path / "t.txt").write_text("a")
-    pd.read_csv(csv).to_csv("comma.csv", index=False, sep=";", decimal=",")
     quick(steps=5).fit(X, y).save("model")
     assert token in run(*words, code=2).output

@@ -164,29 +164,43 @@ def predict(
     keep: Annotated[
         tables.Names, typer.Option(metavar="A,B", parser=opt.parse_names, help="columns to copy")
     ] = None,
+    missing_columns: Annotated[
+        Literal["error", "as-missing"],
+        typer.Option(help="what to do if the table lacks a column of the model"),
+    ] = "error",
     plugin: opt.Plugins = None,
 ) -> None:
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is 1)."""
-    from puarena.datasets.tables import file_kind
+    import pandas as pd
+
+    from puarena.datasets.tables import file_kind, read_chunks
     from puarena.estimators.persistence import load_model
 
     if file_kind(out) not in tables.FILE_KINDS:
         message = f"'{out.name}' is neither a .csv nor a .parquet file; give --out one of these"
         raise UserError(message, "wrong-format")
     opt.check_outputs([out], [table])
-    frame = tables.read_table(table)
     opt.load_plugins(plugin)
     fitted = load_model(model)
-    names = list(getattr(fitted, "feature_names_in_", frame.columns))
-    X = frame[tables.check_columns(names, frame, table)]
-    result = frame[tables.check_columns(list(keep or ()), frame, table)].copy()
-    try:
-        decision = fitted.decision_function(X)
-        result["probability"] = fitted.predict_proba(X)[:, 1]
-    except ValueError as error:
-        raise _make_user_error(error) from None
-    result["predicted"] = (decision > 0).astype(int)
-    result["decision"] = decision
+    parts, new_values = [], {}
+    for frame in read_chunks(table, tables.TABLE_KINDS):
+        if frame.empty:
+            raise UserError(f"'{table}' has no rows", "missing-data")
+        X = tables.select_features(frame, table, fitted, missing_columns)
+        part = frame[tables.check_columns(list(keep or ()), frame, table)].copy()
+        try:
+            decision = fitted.decision_function(X)
+            part["probability"] = fitted.predict_proba(X)[:, 1]
+            if getattr(fitted, "encoder_", None) is not None:
+                new_values |= fitted.encoder_.find_new_values(X)
+        except ValueError as error:
+            raise _make_user_error(error) from None
+        part["predicted"] = (decision > 0).astype(int)
+        part["decision"] = decision
+        parts.append(part)
+    for name, values in new_values.items():
+        log.info(f"note: column '{name}' has values that are new: {', '.join(values[:5])}")
+    result = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
     _write_table(result, out)
     positive = int(result["predicted"].sum())
     emit(

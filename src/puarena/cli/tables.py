@@ -14,9 +14,11 @@ from puarena.errors import UserError, suggest
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE_KINDS = ("csv", "parquet")
+FILE_KINDS = ("csv", "parquet")  # that are written
+TABLE_KINDS = ("csv", "tsv", "parquet", "xlsx")  # that are read
 Table = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz) or .parquet file")
+    Path,
+    typer.Argument(metavar="TABLE", help="a .csv (also .csv.gz), .tsv, .parquet or .xlsx file"),
 ]
 Label = Annotated[
     str, typer.Option(metavar="COLUMN", help="column that says which rows are labeled positives")
@@ -51,7 +53,7 @@ def read_table(file: Path) -> pd.DataFrame:
     """Read the table of a file."""
     from puarena.datasets import tables
 
-    return tables.read_table(file, FILE_KINDS)
+    return tables.read_table(file, TABLE_KINDS)
 
 
 def check_columns(names: list[str], frame: pd.DataFrame, file: Path) -> list[str]:
@@ -59,10 +61,34 @@ def check_columns(names: list[str], frame: pd.DataFrame, file: Path) -> list[str
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"the column '{name}' is named twice", "conflict")
-        if name not in frame.columns:
-            hint = suggest(name, list(frame.columns))
-            raise UserError(f"{file}: there is no column '{name}'{hint}", "unknown-name")
+    missing = [name for name in names if name not in frame.columns]
+    if len(missing) == 1:
+        hint = suggest(missing[0], list(frame.columns))
+        raise UserError(f"{file}: there is no column '{missing[0]}'{hint}", "unknown-name")
+    if missing:
+        listed = ", ".join(f"'{name}'" for name in missing)
+        raise UserError(f"{file}: there are no columns {listed}", "unknown-name")
     return names
+
+
+def select_features(
+    frame: pd.DataFrame, file: Path, model: Any, missing_columns: str
+) -> pd.DataFrame:
+    """Return the columns that a fitted model needs, in its order.
+
+    With ``missing_columns="as-missing"`` a column that is not there is one without any value.
+    """
+    names = list(getattr(model, "feature_names_in_", frame.columns))
+    encoder = getattr(model, "encoder_", None)
+    left_out = set() if encoder is None else set(encoder.dropped)
+    absent = [name for name in names if name not in frame.columns and name not in left_out]
+    if absent and missing_columns == "error":
+        try:
+            check_columns(absent, frame, file)
+        except UserError as error:
+            hint = "; --missing-columns as-missing predicts without"
+            raise UserError(f"{error}{hint}", error.code) from None
+    return frame.reindex(columns=names)
 
 
 def read_features(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import re
 import warnings
+from collections.abc import Iterator
 from io import StringIO
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from puarena.datasets.download import locate_remote_table
 from puarena.datasets.remote import is_remote
@@ -18,8 +19,10 @@ from puarena.utils.files import cannot_read, describe_error
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE_KINDS = ("csv", "parquet", "arff", "dat")
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+FILE_KINDS = ("csv", "tsv", "parquet", "xlsx", "arff", "dat")
+SEPARATORS = (";", "\t", "|")  # of CSV files, if there is no comma in the first line
+DUCKDB_VECTOR_ROWS = 2048
+CHUNK_ROWS = 200_000  # read at once of a file that may be larger than memory
 ATTRIBUTE_PATTERN = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|[^\s{]+)\s*(\{?)", re.IGNORECASE)
 MISSING_MARKS = ["?", "<null>", ""]  # of ARFF and KEEL files
 
@@ -43,11 +46,25 @@ def read_table(source: str | Path, kinds: tuple[str, ...] = FILE_KINDS) -> pd.Da
     if file_kind(file) not in kinds:
         message = f"'{file.name}' is not a .{', .'.join(kinds)} file"
         raise UserError(message, "wrong-format")
-    frame = {"csv": _read_csv, "parquet": _read_parquet}.get(file_kind(file), _read_arff)(file)
+    readers = {"csv": _read_csv, "tsv": _read_csv, "parquet": _read_parquet, "xlsx": _read_excel}
+    frame = readers.get(file_kind(file), _read_arff)(file)
     frame.columns = [str(name) for name in frame.columns]
     if frame.empty:
         raise UserError(f"'{file}' has no rows", "missing-data")
     return frame
+
+
+def read_chunks(file: Path, kinds: tuple[str, ...] = FILE_KINDS) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a table in parts, of a CSV or Parquet file without reading all at once."""
+    if not file.is_file() or file_kind(file) not in kinds:
+        yield read_table(file, kinds)
+        return
+    if file_kind(file) == "parquet":
+        yield from _read_parquet_chunks(file)
+    elif file_kind(file) in ("csv", "tsv"):
+        yield from _read_csv_chunks(file, CHUNK_ROWS)
+    else:
+        yield read_table(file, kinds)
 
 
 def spell_label(value: object) -> str:
@@ -58,18 +75,31 @@ def spell_label(value: object) -> str:
 
 
 def _read_csv(file: Path) -> pd.DataFrame:
+    (frame,) = _read_csv_chunks(file, None)
+    return frame
+
+
+def _read_csv_chunks(file: Path, rows: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV file, ``rows`` at once; None: all."""
     import pandas as pd
 
-    def read(**options: object) -> pd.DataFrame:
+    def read(**options: object) -> Any:
         return pd.read_csv(file, encoding="utf-8-sig", low_memory=False, **options)  # type: ignore
 
     try:
         head = read(header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0].tolist()
+        separator = _find_separator(head)
+        if separator != ",":
+            options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+            head = read(sep=separator, **options).iloc[0].tolist()
         _check_header(file, head)
         with warnings.catch_warnings():
             # pandas only warns about a row that is longer than the header.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return read(index_col=False)
+            found = read(index_col=False, sep=separator, chunksize=rows)
+            for frame in [found] if rows is None else found:
+                frame.columns = [str(name) for name in frame.columns]
+                yield frame if separator == "," else _read_decimal_commas(frame)
     except UserError:
         raise
     # A damaged file can raise anything.
@@ -79,24 +109,74 @@ def _read_csv(file: Path) -> pd.DataFrame:
         raise UserError(message, "damaged-file") from error
 
 
+def _find_separator(head: list[str]) -> str:
+    """Return the separator, given the cells of the first line as commas separate them."""
+    text = ",".join(head)
+    counts = {mark: text.count(mark) for mark in SEPARATORS}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] > len(head) - 1 else ","
+
+
+def _read_decimal_commas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of numbers with decimal commas are numbers."""
+    import pandas as pd
+
+    for name in frame.columns:
+        if frame[name].dtype.kind in "OT" or str(frame[name].dtype) in ("string", "str"):
+            texts = frame[name].astype("string").str.replace(",", ".", regex=False)
+            numbers = pd.to_numeric(texts, errors="coerce")
+            if numbers.isna().equals(frame[name].isna()):
+                frame[name] = numbers.astype(float)
+    return frame
+
+
 def _check_header(file: Path, head: list[str]) -> None:
-    """Check the separator, and that no name appears twice (the label would be a feature)."""
-    for mark, name in SEPARATORS.items():
-        if len(head) == 1 and mark in head[0]:
-            message = f"the columns of '{file}' are separated by {name}; save it with commas"
-            raise UserError(message, "wrong-format")
+    """Check that no name appears twice (the label would be a feature)."""
     for name in head:
         if name.strip() and head.count(name) > 1:
             message = f"'{file}' has two columns '{name}' (is its first line a header?); rename one"
             raise UserError(message, "conflict")
 
 
+def _read_excel(file: Path) -> pd.DataFrame:
+    """Return the first sheet of an Excel file."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(file)
+    except ImportError:
+        raise UserError(
+            f"'{file.name}' is an Excel file, and reading it needs openpyxl: pip install openpyxl, "
+            "or save it as CSV",
+            "missing-dependency",
+        ) from None
+    # A damaged file can raise anything.
+    except Exception as error:
+        message = f"'{file}' cannot be read as Excel: {describe_error(error)}"
+        raise UserError(message, "damaged-file") from error
+    _check_header(file, [str(name) for name in frame.columns])
+    return frame
+
+
 def _read_parquet(file: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(list(_read_parquet_chunks(file)), ignore_index=True)
+
+
+def _read_parquet_chunks(file: Path) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a Parquet file, some at once; one empty table if there are none."""
     import duckdb
 
     try:
         with duckdb.connect() as connection:
-            return connection.read_parquet(glob.escape(str(file))).df()
+            found = connection.execute("select * from read_parquet(?)", [glob.escape(str(file))])
+            chunk = found.fetch_df_chunk(CHUNK_ROWS // DUCKDB_VECTOR_ROWS)
+            yield chunk
+            while len(chunk):
+                chunk = found.fetch_df_chunk(CHUNK_ROWS // DUCKDB_VECTOR_ROWS)
+                if len(chunk):
+                    yield chunk
     # A damaged file can raise anything.
     except Exception as error:
         message = f"'{file}' cannot be read as Parquet: {describe_error(error)}"

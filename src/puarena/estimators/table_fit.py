@@ -42,6 +42,7 @@ class TableFit:
             "labeled": self.labeled,
             "unlabeled": self.unlabeled,
             "features": self.features,
+            "columns": self._list_columns(),
             "algorithm": self.model.algorithm_,
             "prior": self.model.prior_,
             "prior_interval": list(self.model.prior_interval_),
@@ -52,7 +53,7 @@ class TableFit:
 
     def describe(self) -> str:
         """Return the result as text of a few lines."""
-        lines = []
+        lines = [f"columns {line}" for line in self._list_columns()]
         if self.search is not None:
             lines.append(self.search.table())
         if len(self.model.report_) > 1:
@@ -60,6 +61,10 @@ class TableFit:
             lines.append("(* is used. Higher is better; measured on rows not used to fit them)")
         lines += [self._describe_model(), self._describe_prior()]
         return "\n".join(lines)
+
+    def _list_columns(self) -> list[str]:
+        """Return which columns were left out or read in a way of their own."""
+        return [] if self.model.encoder_ is None else self.model.encoder_.describe()
 
     def _describe_model(self) -> str:
         model = self.model
