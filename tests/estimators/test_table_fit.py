@@ -88,8 +88,8 @@ def test_other_tables_from_the_shell(csv, monkeypatch):
     run("predict", "model", "long.parquet", "--out", "parts.csv")
     assert Path("parts.csv").read_bytes() == Path("long.csv").read_bytes()
     monkeypatch.setattr("puarena.datasets.tables.CHUNK_ROWS", 50)
-    for table in (csv, "semicolons.csv", "tabs.tsv", "sheet.xlsx"):
-        run("predict", "model", table, "--out", "other.csv")
+    for file in (csv, "semicolons.csv", "tabs.tsv", "sheet.xlsx"):
+        run("predict", "model", file, "--out", "other.csv")
         np.testing.assert_allclose(pd.read_csv("other.csv"), expected)
 
 
