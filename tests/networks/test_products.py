@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from puarena.errors import UserError
-from puarena.networks import products
+from puarena.networks import RunNetwork, products
 from puarena.networks.mlp import MLP
 from puarena.training import Fleet, FleetConfig, optim
 from puarena.training.optim import RunSGD
@@ -103,6 +103,19 @@ def test_an_update_by_run_is_that_of_all_runs(nesterov, monkeypatch):
     for got, want in zip(*fused, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
     assert not fused[0][0][2].any()  # a stopped run's parameters stay zero
+
+
+def test_an_update_by_run_takes_gradients_of_any_strides():
+    found = []
+    for turn in (lambda g: g, lambda g: g.transpose(1, 2).contiguous().transpose(1, 2)):
+        net = RunNetwork(torch.arange(2), (3,))
+        net.register_parameter("weight", torch.nn.Parameter(torch.ones(2, 200, 300)))
+        sgd = RunSGD(net, torch.full((2,), 0.1), torch.full((2,), 0.9))
+        assert any(sgd.rows)
+        torch.manual_seed(0)
+        sgd.step([turn(torch.randn(2, 200, 300))])
+        found.append(net.weight.detach())
+    assert torch.equal(*found)
 
 
 def descend(x, slopes, steps, early):

@@ -143,9 +143,9 @@ class RunSGD(RunOptimizer):
                 self._update_rest(p, g, buffer, momentum, rate)
                 continue
             if rows:
-                for (own, its), own_g, own_momentum, own_lr in zip(
-                    rows, g.unbind(), self.momenta, lr, strict=True
-                ):
+                # The operator reads memory as it lies, whatever the strides.
+                each_run = zip(rows, g.contiguous().unbind(), self.momenta, lr, strict=True)
+                for (own, its), own_g, own_momentum, own_lr in each_run:
                     self._update_row(own, own_g, its, own_momentum, own_lr)
                 continue
             if (
@@ -199,7 +199,8 @@ class RunSGD(RunOptimizer):
 
 def _is_fused(parameter: Tensor) -> bool:
     """Return whether SGD updates a parameter run by run: large ones on the CPU."""
-    large = parameter.is_cpu and parameter[0].numel() >= MIN_FUSED_NUMBERS
+    plain = parameter.is_cpu and parameter.is_contiguous()
+    large = plain and parameter[0].numel() >= MIN_FUSED_NUMBERS
     return large and products.read_choice() == "auto" and hasattr(torch, "_fused_sgd_")
 
 
