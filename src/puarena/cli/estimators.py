@@ -182,7 +182,8 @@ def predict(
     opt.check_outputs([out], [table])
     opt.load_plugins(plugin)
     fitted = load_model(model)
-    parts, new_values = [], {}
+    parts: list[pd.DataFrame] = []
+    new_values: dict[str, list[str]] = {}
     for frame in read_chunks(table, tables.TABLE_KINDS):
         if frame.empty:
             raise UserError(f"'{table}' has no rows", "missing-data")
@@ -333,7 +334,7 @@ def update(
         checks = Checks.from_dict(json.loads(plan.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError):
         raise UserError(f"'{plan}' is damaged: choose rows again", "damaged-file") from None
-    words = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+    words = {"yes": "1", "true": "1", "no": "0", "false": "0"}
     text = frame[ANSWER].astype("string").str.strip().str.lower()
     answers = pd.to_numeric(text.replace(words), errors="coerce").set_axis(frame[ROW])
     # The rows may have been sorted.

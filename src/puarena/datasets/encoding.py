@@ -207,7 +207,7 @@ class TableEncoder:
 
     def _read_levels(self, X: Any, fitted: bool) -> Texts:
         """Return the columns with many values; rare values count as one."""
-        parts = []
+        parts: list[Texts] = []
         for column, values in self._match_columns(X):
             if not column.has_others:
                 continue

@@ -247,7 +247,8 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
     _check_columns(spec.file, frame, [spec.observed, *names])
     labeled = _read_flags(spec, spec.file, frame, spec.observed)
     rows = len(frame)
-    truth, test, known = np.full(rows, -1, np.int8), None, "none"
+    known: Literal["all", "test", "none"] = "none"
+    truth, test, test_fraction = np.full(rows, -1, np.int8), None, None
     if spec.truth is not None and spec.truth in frame.columns:
         known, truth = "all", _read_flags(spec, spec.file, frame, spec.truth).astype(np.int8)
         if (wrong := labeled & (truth == 0)).any():
@@ -266,11 +267,13 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
         truth, test = np.concatenate([truth, found]), np.arange(rows, rows + len(tested))
     elif known == "none":
         test = np.zeros(0, np.int64)
+    elif not isinstance(spec.test, str):
+        test_fraction = spec.test
     encoder = None
     if spec.encode:
         encoder = _encode(spec.file, lambda: make_benchmark_encoder().fit(fill_gaps(frame[names])))
     values = _to_numbers(spec.file, frame[names], encoder)
-    if len(truth) > rows:
+    if isinstance(spec.test, str) and len(truth) > rows:
         values = np.concatenate([values, _to_numbers(spec.test, tested[names], encoder)])
     labels = ObservedLabels(np.flatnonzero(labeled), np.flatnonzero(~labeled), truth, test)
     facts = DatasetFacts(
@@ -278,7 +281,7 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
         class_names=("negative", "positive"),
         cases={1: (1,)},
         size=rows,
-        test_fraction=spec.test if test is None else None,
+        test_fraction=test_fraction,
         balanced=False,
         default_prior=math.nan,
         observed_setting="ts" if spec.setting == "two-sample" else "os",

@@ -129,7 +129,7 @@ def _read_runs(files: Sequence[Path]) -> tuple[dict[Path, set[str]], dict[Path, 
             check_resources(error)
             if len(files) == 1:
                 return runs, {files[0]: f"cannot be read ({describe_error(error)})"}
-            faults = {}
+            faults: dict[Path, str] = {}
             for file in files:
                 own, fault = _read_runs([file])
                 runs |= own

@@ -71,7 +71,7 @@ def read_observed(source: Source, criterion: str = "pa") -> list[ObservedTable]:
     for dataset, part in chosen.groupby("dataset"):
         rows = [_summarize(str(name), own) for name, own in part.groupby("algorithm")]
         rows.sort(key=lambda row: -row.auc)
-        used, known = priors.loc[dataset, ["used", "known"]]
+        used, known = priors.loc[[dataset], ["used", "known"]].to_numpy(float)[0]
         tables.append(ObservedTable(str(dataset), tuple(rows), float(known), float(used)))
     return tables
 
@@ -117,7 +117,7 @@ def correlate_orders(
 
     def correlate(values: list[Floats]) -> float:
         means = pandas.DataFrame({at: side.mean(0) for at, side in enumerate(values)})
-        return float(means.corr("spearman").iloc[0, 1])
+        return float(means.corr("spearman").to_numpy(float)[0, 1])
 
     rng = np.random.default_rng(0)
     drawn = np.array(
