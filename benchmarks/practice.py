@@ -27,7 +27,7 @@ import tarfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ import numpy.typing as npt
 import pandas as pd
 import sklearn.datasets
 from scipy.special import expit
+from scipy.stats import beta
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.metrics import (
     brier_score_loss,
@@ -51,7 +52,8 @@ from puarena import PUClassifier, UserError, classics
 from puarena.datasets.encoding import TableEncoder
 from puarena.datasets.tables import read_table
 from puarena.errors import unknown_name
-from puarena.estimators import evaluate
+from puarena.estimators import choose_checks, evaluate, update_with_checks
+from puarena.priors import PriorWarning
 
 Flags = npt.NDArray[np.bool_]
 
@@ -275,11 +277,17 @@ class Draw:
     def model(self) -> ObservedClassifier:
         """The default classifier; the prior is changed after fitting, which changes no ranking."""
         model = ObservedClassifier(random_state=self.seed)
-        return model.fit(self.frame, self.labeled)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(self.frame, self.labeled)
+        model.warned_ = [each.category for each in caught]
+        return model
 
 
 class ObservedClassifier(PUClassifier):
     """The classifier, with the decisions on held-out rows in the order of the rows."""
+
+    warned_: Sequence[type[Warning]] = ()
 
     def _keep_held_out(self, p: Any, u: Any, table: Any) -> None:
         super()._keep_held_out(p, u, table)
@@ -291,23 +299,32 @@ class ObservedClassifier(PUClassifier):
 class Prediction:
     """The predictions of a method for the test rows, and its estimate of the prior if any.
 
-    ``evaluated`` is the share of metrics whose interval by ``evaluate`` contains what the model
-    really does on the rows that it held out.
+    ``more`` has values of ``OWN_METRICS``.
     """
 
     positive: Any
     probability: Any
     prior: float | None = None
     interval: tuple[float, float] = (float("nan"), float("nan"))
-    evaluated: float = float("nan")
+    more: dict[str, float] = field(default_factory=dict)
 
 
 def run_puarena(draw: Draw) -> Prediction:
     """Fit the default classifier, which estimates the prior."""
     clf = draw.model.set_prior("estimate")
     chance = clf.predict_proba(draw.frame_test)[:, 1]
+    more = {
+        "evaluated": measure_evaluation(clf, draw.truth),
+        "warned": float(any(issubclass(kind, PriorWarning) for kind in clf.warned_)),
+        **measure_checks(clf, draw),
+    }
+    return Prediction(clf.predict(draw.frame_test), chance, clf.prior_, clf.prior_interval_, more)
+
+
+def measure_evaluation(clf: ObservedClassifier, truth: Flags) -> float:
+    """Return the share of metrics whose interval by ``evaluate`` has what is true of held-out rows."""
     found, decision = evaluate(clf), clf.by_row_
-    truth, positive = draw.truth, decision >= 0
+    positive = decision >= 0
     real = {
         "precision": precision_score(truth, positive, zero_division=0.0),
         "recall": recall_score(truth, positive),
@@ -316,13 +333,24 @@ def run_puarena(draw: Draw) -> Prediction:
         "auc": roc_auc_score(truth, decision),
     }
     inside = [getattr(found, name).low <= real[name] <= getattr(found, name).high for name in real]
-    return Prediction(
-        clf.predict(draw.frame_test),
-        chance,
-        clf.prior_,
-        clf.prior_interval_,
-        float(np.mean(inside)),
-    )
+    return float(np.mean(inside))
+
+
+def measure_checks(clf: ObservedClassifier, draw: Draw, rows: int = 50) -> dict[str, float]:
+    """Return whether the prior from rows checked by hand is covered, and how wide its interval is.
+
+    Beside it is the width of the interval (Jeffreys) from as many rows drawn at random, alone.
+    """
+    checks = choose_checks(clf, draw.frame, rows, draw.labeled, draw.seed)
+    prior = update_with_checks(checks, draw.truth[checks.rows], draw.seed).prior
+    rng = np.random.default_rng(draw.seed)
+    drawn = draw.truth[rng.choice(np.flatnonzero(~draw.labeled), rows, replace=False)]
+    low, high = beta.ppf([0.025, 0.975], drawn.sum() + 0.5, rows - drawn.sum() + 0.5)
+    return {
+        "checks_covered": float(prior.low <= draw.prior <= prior.high),
+        "checks_width": prior.high - prior.low,
+        "checks_alone": float((high - low) * (1 - draw.labeled.mean())),
+    }
 
 
 def run_puarena_with_prior(
@@ -462,7 +490,11 @@ def list_methods() -> list[str]:
 
 # -- comparison ------------------------------------------------------------------------------------
 
-METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", "evaluated", "seconds")
+# What only this package's classifier has: the share of ``evaluate``'s intervals that are right,
+# whether the fit warned of its prior, and what ``measure_checks`` returns.
+OWN_METRICS = ("evaluated", "warned", "checks_covered", "checks_width", "checks_alone")
+METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", *OWN_METRICS, "seconds")
+WRONG, RIGHT = 0.1, 0.05  # errors of a prior of which a fit should, and need not, warn
 
 
 def draw_table(name: str, labeling: str, seed: int, rows: int, test: float = 0.3) -> Draw:
@@ -516,7 +548,7 @@ def measure(name: str, draw: Draw) -> dict[str, Any]:
     result["f1"] = float(f1_score(draw.truth_test, positive, zero_division=0.0))
     result["brier"] = float(brier_score_loss(draw.truth_test, found.probability))
     result["ece"] = compute_calibration_error(found.probability, draw.truth_test)
-    result["evaluated"] = found.evaluated
+    result |= found.more
     result["seconds"] = time.perf_counter() - began
     if found.prior is not None:
         result["prior_error"] = abs(found.prior - draw.prior)
@@ -568,10 +600,28 @@ def print_results(frame: pd.DataFrame) -> None:
     blocks = frame.pivot_table(index=cell, columns="method", values="accuracy").dropna()
     means["rank of accuracy"] = rank_methods(blocks)
     print(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
-    print(means.sort_values("accuracy", ascending=False).to_string(float_format="%.3f", na_rep=""))
-    for values in ("accuracy", "prior_error"):
-        by = frame.pivot_table(index="method", columns="labeling", values=values)
-        print(f"\n{values} by labeling\n{by.dropna(how='all').to_string(float_format='%.3f')}")
+    shown = means.drop(columns=list(OWN_METRICS)).sort_values("accuracy", ascending=False)
+    print(shown.to_string(float_format="%.3f", na_rep=""))
+    by_labeling = {
+        name: frame.pivot_table(index="method", columns="labeling", values=name)
+        for name in ("accuracy", "prior_error")
+    }
+    own = frame[frame["warned"].notna()]
+    if len(own):
+        names = ["covered", *OWN_METRICS]
+        values = own.astype(dict.fromkeys(names, float)).groupby("labeling")[names].mean()
+        by_labeling["intervals, warnings and checks by hand"] = values.T
+    for title, values in by_labeling.items():
+        text = values.dropna(how="all").to_string(float_format="%.3f")
+        print(f"\n{title} by labeling\n{text}")
+    for title, chosen in (
+        (f"over {WRONG}", own["prior_error"] > WRONG),
+        (f"under {RIGHT}", own["prior_error"] < RIGHT),
+    ):
+        part = own[chosen]
+        print(
+            f"errors of the prior {title}: {len(part)}, of which {part['warned'].sum():.0f} warned of"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
