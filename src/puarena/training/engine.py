@@ -69,82 +69,31 @@ class Fleet:
         """``features`` are what a row's indices point into; ``evaluation`` has them as evaluation
         sees them, if that differs by more than a view.
         """
-        entries = [catalog.get(row.algorithm) for row in rows]
-        for entry in entries:
-            if entry.is_classic:
-                raise UserError(
-                    f"'{entry.name}' is fitted at once and cannot be trained by steps",
-                    "not-supported",
-                )
-        if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
-            raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
-        cls = entries[0].cls
+        cls = _find_class(rows)
+        if config.optimizer not in optim.CHOICES:
+            raise unknown_name("optimizer", config.optimizer, optim.CHOICES)
         self.rows, self.config = rows, config
         self.device, self.dtype = torch.device(config.device), getattr(torch, config.dtype)
         if self.device.type == "cpu":
             keep_freed_memory()
         self.features = self._stored(features)
-        stored = self.features if evaluation is None else self._stored(evaluation)
         views = {"weak": config.weak, "strong": config.strong if cls.strong_view else None}
         self.views = {kind: view for kind, view in views.items() if view is not None}
-        seen = config.evaluation
         self.seeds = torch.tensor([row.seed for row in rows], dtype=torch.int64, device=self.device)
         self.p_train, self.u_train = self._index("p_train"), self._index("u_train")
-        n_p, n_u = self.p_train.shape[1], self.u_train.shape[1]
-        batch_p, batch_u = min(config.batch_size, n_p), min(config.batch_size, n_u)
-        kinds = tuple(
-            r.calibration if e.calibrated else "none" for r, e in zip(rows, entries, strict=True)
+        self.cycle_p = self._make_cycle("p", self.p_train)
+        self.cycle_u = self._make_cycle("u", self.u_train)
+        self.algorithm = cls(self._make_setup(cls))
+        self.inputs = self._attach_networks(
+            self.features if evaluation is None else self._stored(evaluation)
         )
-        self.algorithm = cls(
-            Setup(
-                prior=self._per_run([r.data.prior for r in rows], torch.float64),
-                shifted_prior=self._per_run([r.data.shifted_prior for r in rows], torch.float64),
-                rate=self._per_run([n_p / (n_p + n_u)] * len(rows)),
-                one_sample=torch.tensor(
-                    [r.data.setting.one_sample for r in rows], device=self.device
-                ),
-                n_p=n_p,
-                n_u=n_u,
-                batch_p=batch_p,
-                batch_u=batch_u,
-                steps=config.steps,
-                calibration=kinds,
-                hyper=_stacked_hyper(cls, rows),
-                dtype=self.dtype,
-            )
-        )
-        shape = tuple(stored.shape[1:]) if seen is None else seen.shape(tuple(stored.shape[1:]))
-        self.algorithm.attach(
-            lambda name: networks.build(
-                config.network, self.seeds, shape, name, self.dtype, config.precision
-            )
-        )
-        width = max(getattr(self.algorithm, name).width for name in cls.networks)
-        self.inputs = Inputs(stored, seen, width, self.dtype)
-        self.algorithm.to(self.device).train()
-        if config.optimizer not in optim.CHOICES:
-            raise unknown_name("optimizer", config.optimizer, optim.CHOICES)
         self.declared = self._declare_optimizers(cls.phases[0])
         self.optimizers = self._optimizers()
-        self.cycle_p = Cycle(self.seeds, "p", n_p, batch_p)
-        self.cycle_u = Cycle(self.seeds, "u", n_u, batch_u)
-        self.held = HeldOut(
-            p_val=self._index("p_val"),
-            u_val=self._index("u_val"),
-            test=self._index("test"),
-            label_u_val=self._hidden("u_val"),
-            label_test=self._hidden("test"),
-            prior=self._per_run([row.data.prior for row in rows]),
-            one_sample=torch.tensor(
-                [row.data.setting.one_sample for row in rows], device=self.device
-            ),
-            labeled_test=self._hidden("test_labeled"),
-            propensity_p=self._propensity("val"),
-        )
+        self.held = self._hold_out()
         truth = self._hidden("u_train") if cls.supervised else None
         if cls.supervised and truth is None:
             raise UserError(
-                f"'{entries[0].name}' needs the true labels, which are not known", "missing-data"
+                f"'{rows[0].algorithm}' needs the true labels, which are not known", "missing-data"
             )
         self.label_u = None if truth is None else truth.to(self.dtype)
         known = self._propensity("train") if cls.knows_propensity else None
@@ -165,6 +114,65 @@ class Fleet:
             rows[0].algorithm,
             config.capture and self.device.type == "cuda",
         )
+
+    def _make_cycle(self, name: str, index: Tensor) -> Cycle:
+        n = index.shape[1]
+        return Cycle(self.seeds, name, n, min(self.config.batch_size, n))
+
+    def _make_setup(self, cls: type[Algorithm]) -> Setup:
+        """Return what an algorithm may know about its runs."""
+        data = [row.data for row in self.rows]
+        n_p, n_u = self.cycle_p.n, self.cycle_u.n
+        return Setup(
+            prior=self._per_run([each.prior for each in data], torch.float64),
+            shifted_prior=self._per_run([each.shifted_prior for each in data], torch.float64),
+            rate=self._per_run([n_p / (n_p + n_u)] * len(data)),
+            one_sample=self._one_sample(),
+            n_p=n_p,
+            n_u=n_u,
+            batch_p=self.cycle_p.batch,
+            batch_u=self.cycle_u.batch,
+            steps=self.config.steps,
+            calibration=tuple(
+                row.calibration if catalog.get(row.algorithm).calibrated else "none"
+                for row in self.rows
+            ),
+            hyper=_stacked_hyper(cls, self.rows),
+            dtype=self.dtype,
+        )
+
+    def _attach_networks(self, stored: Tensor) -> Inputs:
+        """Build the algorithm's networks; return the inputs on which they are evaluated."""
+        config = self.config
+        seen, shape = config.evaluation, tuple(stored.shape[1:])
+        if seen is not None:
+            shape = seen.shape(shape)
+        self.algorithm.attach(
+            lambda name: networks.build(
+                config.network, self.seeds, shape, name, self.dtype, config.precision
+            )
+        )
+        self.algorithm.to(self.device).train()
+        width = max(getattr(self.algorithm, name).width for name in self.algorithm.networks)
+        return Inputs(stored, seen, width, self.dtype)
+
+    def _hold_out(self) -> HeldOut:
+        """Return what no run is trained on: P', U' and the test examples."""
+        return HeldOut(
+            p_val=self._index("p_val"),
+            u_val=self._index("u_val"),
+            test=self._index("test"),
+            label_u_val=self._hidden("u_val"),
+            label_test=self._hidden("test"),
+            prior=self._per_run([row.data.prior for row in self.rows]),
+            one_sample=self._one_sample(),
+            labeled_test=self._hidden("test_labeled"),
+            propensity_p=self._propensity("val"),
+        )
+
+    def _one_sample(self) -> Tensor:
+        values = [row.data.setting.one_sample for row in self.rows]
+        return torch.tensor(values, device=self.device)
 
     def _stored(self, features: np.ndarray | Tensor) -> Tensor:
         """Return features on the device; bytes stay bytes until they are taken."""
@@ -289,6 +297,19 @@ class Fleet:
             self.best.offer(step, phase, values[self.best.criterion.column], lost)
         for each in self.optimizers.values():
             each.freeze(lost)
+
+
+def _find_class(rows: Sequence[Row]) -> type[Algorithm]:
+    """Return the one class whose objective all rows train."""
+    entries = [catalog.get(row.algorithm) for row in rows]
+    for entry in entries:
+        if entry.is_classic:
+            raise UserError(
+                f"'{entry.name}' is fitted at once and cannot be trained by steps", "not-supported"
+            )
+    if len({e.cls for e in entries}) != 1 or len({shape_of(row) for row in rows}) != 1:
+        raise ValueError("rows of a fleet must share the algorithm's class and all shapes")
+    return entries[0].cls
 
 
 def _stacked_hyper(cls: type[Algorithm], rows: Sequence[Row]) -> dict[str, list]:
