@@ -350,6 +350,7 @@ ALSO_BROKEN = {
         "keeps rows apart",
         "isolates ruin",
         "ignores hidden labels",
+        "ignores test points",
         "captured equals eager",
         "resumes",
     },

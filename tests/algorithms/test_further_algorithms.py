@@ -80,8 +80,11 @@ def test_tedn_estimates_with_held_out_points_every_epoch():
     some, _ = small("tedn", steps=100)
     seen = []
     val_p, val_u = some.passes.val_p, some.passes.val_u
-    some.passes.val_p = lambda network: seen.append("p") or val_p(network)
-    some.passes.val_u = lambda network: seen.append("u") or val_u(network)
+    some.passes = replace(
+        some.passes,
+        val_p=lambda network: seen.append("p") or val_p(network),
+        val_u=lambda network: seen.append("u") or val_u(network),
+    )
     some.train()
     epochs = -(-100 // some.algorithm.setup.epoch)
     assert seen == ["p", "u"] * epochs

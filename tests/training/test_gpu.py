@@ -87,7 +87,8 @@ def test_captured_steps_read_every_block(monkeypatch):
     """Blocks of steps are copied to where the first one was."""
     monkeypatch.setattr("puarena.training.steps.MAX_BLOCK_STEPS", 20)
     x, data, hidden = toy()
-    some, config = rows("dist-pu", 2, data, hidden), replace(CONFIG, steps=50)
+    # Four records: a record is captured at its third call.
+    some, config = rows("dist-pu", 2, data, hidden), replace(CONFIG, steps=100)
     same(
         train_captured(some, config, x),
         training.train(some, replace(config, device="cpu"), x),
