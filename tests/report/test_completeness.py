@@ -20,7 +20,8 @@ from puarena.report.compare import (
     describe_protocols,
     describe_rankings,
 )
-from puarena.results import Folder
+from puarena.report.export import export
+from puarena.results import Folder, Summary
 from puarena.results.planned import Planned
 from sample_results import SPEC, curves
 
@@ -150,3 +151,16 @@ def test_runs_that_did_not_train_are_marked():
     assert all(token in sentence for token in ("3 runs of 5", "pan on d (3)"))
     diverged = make_run("g", frozen, 0.4).assign(status="diverged at step 3")
     assert describe_untrained_runs(diverged) == []
+
+
+def test_a_summary_keeps_which_runs_did_not_train(tmp_path):
+    store = Folder.create(tmp_path / "r", SPEC, "0" * 16)
+    frozen = [1.0, 0.9, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]
+    store.write_shard("a", make_run("a", frozen, 0.4))
+    (sentence,) = describe_untrained_runs(store)
+    for i in range(2):  # a summary of a summary keeps it, too
+        export(store, tmp_path / f"{i}.parquet", ["short"])
+        store = Summary(tmp_path / f"{i}.parquet")
+        assert describe_untrained_runs(store) == []  # the curves are gone
+        assert sentence in store.info.notes
+        assert "did not train" in " ".join(call("report {o}", o=store.path).stdout.split())

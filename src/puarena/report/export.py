@@ -8,6 +8,7 @@ from typing import Any
 
 from puarena import __version__
 from puarena.errors import UserError
+from puarena.report.completeness import describe_untrained_runs
 from puarena.report.select import select
 from puarena.report.sources import open_curves
 from puarena.results import FORMAT, Results, open_results
@@ -30,7 +31,8 @@ def export(
     """Write a summary; return its number of ``runs`` and ``records``, and ``of`` how many records.
 
     Of every run it has the last record and those that any criterion selected. The ``notes`` are
-    shown with every table that is made of it.
+    shown with every table that is made of it, and so is which runs did not train, for which the
+    curves are needed.
     """
     import duckdb
 
@@ -38,6 +40,7 @@ def export(
     with duckdb.connect() as con, store.reading():
         curves = open_curves(store)
         chosen = select(curves)
+        notes = [*notes, *describe_untrained_runs(curves)]
         if not len(chosen):
             raise UserError(
                 f"'{store.path}' has no results yet, so there is nothing to export", "no-results"
@@ -70,7 +73,7 @@ def _describe(store: Results, facts: SummaryFacts, notes: Sequence[str]) -> Any:
         "spec_seal": digest(spec),
         "sources": tuple(sources),
         "revisions": {_file_name(name): digits for name, digits in info.revisions.items()},
-        "notes": tuple(notes) or info.notes,
+        "notes": tuple(dict.fromkeys([*notes, *info.notes])),
         "summary": facts,
     }
     return info.model_copy(update=changes)
