@@ -133,17 +133,25 @@ def undisturbed(folder: Path, spec: Spec = SPEC) -> Path:
 
 
 def killed(
-    folder: Path, times: int, chance: random.Random, who: str, checkpoints: float | None
+    folder: Path,
+    times: int,
+    chance: random.Random,
+    who: str,
+    checkpoints: float | None,
+    seconds: float,
 ) -> None:
     """Kill the group, the driver or one worker of it, at random moments, until that was done often
-    enough.
+    enough, or for so many seconds.
     """
+    ends = time.monotonic() + seconds
     whole, done, complete, left, training = undisturbed(folder), 0, 0, 0, 0
     while done < times:
         began, process = time.time(), command(folder, checkpoints=checkpoints)
         early = chance.random() < 0.2  # while it starts; else when it trains
         until = time.monotonic() + chance.uniform(0, 8) if early else float("inf")
         while process.poll() is None and done < times:
+            if time.monotonic() > ends:
+                times = done
             trains = any(
                 _written(file) > began for file in (folder / "out" / "claims").glob("[!.]*")
             )
@@ -652,13 +660,15 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--fleets", type=int, default=60)
     parser.add_argument("--checkpoints", type=float, help="seconds; default: the package's")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of killing, at most")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     chance = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if given.kind in ("group", "worker", "driver"):
-            killed(folder, given.times, chance, given.kind, given.checkpoints)
+            options = given.kind, given.checkpoints, given.seconds
+            killed(folder, given.times, chance, *options)
         elif given.kind == "drivers":
             drivers(folder, given.times, chance)
         elif given.kind == "flips":

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import puarena
+from puarena.datasets import remote
 from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.machine import describe_command
@@ -451,6 +452,23 @@ def test_publishing_runs_nothing_that_a_folder_names(made, tmp_path):
         assert call(*command).exit_code == 0
     call("doctor", folder)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("file", ["theirs.yaml", "THEIRS.YML", "theirs.txt"])
+def test_no_table_is_fetched_that_a_folder_names(made, tmp_path, monkeypatch, file):
+    fetched: list[str] = []
+    monkeypatch.setattr(remote, "_fetch", lambda source, *_: fetched.append(source))
+    (tmp_path / file).write_text("file: hf:theirs/theirs@1\nlabel: y\npositive: [1]\n")
+    folder = Path(shutil.copytree(made, tmp_path / "theirs"))
+    info = json.loads((folder / "spec.json").read_text())
+    info["spec"]["problems"].append({"dataset": str(tmp_path / file)})
+    info["spec_seal"] = digest(info["spec"])
+    (folder / "spec.json").write_text(json.dumps(info))
+    for command in ("status", "doctor", "report", "publish", "submit"):
+        options = {"publish": ["--out", tmp_path / "out"], "submit": [*WHO]}.get(command, [])
+        call(command, folder, *options)
+        assert fetched == [], command
+    assert "is not the suite 'tiny'" in fails("submit", folder, *WHO)
 
 
 # -- reproduce ----------------------------------------------------------------------

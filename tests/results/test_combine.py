@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena.cli import app
+from puarena.datasets import remote
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
 from puarena.report import aggregate, load, select, table, to_csv
@@ -141,6 +142,20 @@ def test_merging_runs_no_plugin(tmp_path: Path) -> None:
     spec = open_results(tmp_path / "both").spec
     assert [part.dataset for part in spec.problems] == ["cifar10", "usps"]
     assert not (tmp_path / "ran").exists()
+
+
+def test_joining_fetches_no_table_that_a_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(remote, "_fetch", lambda source, *_: fetched.append(source))
+    (tmp_path / "theirs.yaml").write_text("file: hf:x/y@1\nlabel: y\npositive: [1]\n")
+    for name, dataset in (("a", "digits"), ("b", str(tmp_path / "theirs.yaml"))):
+        spec = SPEC.to_dict() | {"problems": [{"dataset": dataset}]}
+        Folder.create(tmp_path / name, spec, name)
+    joined = open_results([tmp_path / "a", tmp_path / "b"])
+    assert len(joined.spec.problems) == 2
+    assert fetched == []
 
 
 def test_users_files_need_not_be_here(tmp_path: Path) -> None:
@@ -357,7 +372,7 @@ def test_methods_are_shown_from_the_first_that_has_them(tmp_path: Path) -> None:
     protocol, rows = both.info.notes
     assert "steps: 100 and 200" in protocol
     assert "splits: 1 and 2" in protocol
-    assert "upu" in rows
+    assert "1 is in both" in rows
     c = made(tmp_path / "c", SPEC.override(datasets=["letter"]))
     with raises_user_error("missing-data", "letter"):
         open_results([a, c], BY_METHOD)

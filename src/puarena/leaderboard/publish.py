@@ -16,7 +16,7 @@ from typing import Any
 from puarena import datasets
 from puarena.errors import UserError
 from puarena.experiments import suites
-from puarena.experiments.spec import PROBLEM_LISTS, PROFILES, PROTOCOL_OPTIMIZER, Spec, is_path
+from puarena.experiments.spec import PROBLEM_LISTS, PROFILES, PROTOCOL_OPTIMIZER, Spec
 from puarena.experiments.status import FolderStatus, read_status
 from puarena.pu import labeling
 from puarena.report.compare import to_published_csv
@@ -297,8 +297,8 @@ def _expand_problems(spec: Spec) -> set[tuple[Any, ...]]:
     problems = set()
     for part in spec.problems:
         own, tolerance = 0.0, 0.0
-        # A user's table is not read for this.
-        if not is_path(part.dataset):
+        # A user's table is not read, and a table elsewhere not fetched, for a foreign spec.
+        if part.dataset in datasets.names():
             info = datasets.info(part.dataset)
             if info.observed_setting:
                 # Nothing of such a problem is chosen but its case.

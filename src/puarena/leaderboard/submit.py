@@ -105,8 +105,9 @@ def submit(
             "two plugins of the spec have the same file name; rename one of them, and run it again",
             "conflict",
         )
-    runs = check_results(store)
+    # First: the data of a suite's problems may be fetched, and those of other specs may not.
     suite, _ = find_suite(store.spec)
+    runs = check_results(store)
     card = make_card(
         store,
         name=name,

@@ -368,9 +368,11 @@ def join_specs(parts: Sequence[Results]) -> tuple[Spec, str]:
     if len({(spec.name, spec.title, spec.description) for spec in specs}) > 1:
         changes |= {"name": "merged", "title": "", "description": ""}
     joined = specs[0].model_copy(update=changes)
-    # Plugins may not be here, so their content is represented by the hashes of the parts.
-    known = digest(hashes) if joined.plugins else joined.hash(_join_revisions(parts))
-    return joined, known
+    # Plugins and users' tables are not read: the hashes of the parts represent their content.
+    revisions = _join_revisions(parts)
+    tables = {problem.dataset for problem in joined.problems if problem.has_path()}
+    unknown = joined.plugins or tables - revisions.keys()
+    return joined, digest(hashes) if unknown else joined.hash(revisions)
 
 
 def _join_problems(parts: Sequence[Results]) -> tuple[Any, ...]:
