@@ -22,6 +22,7 @@ from puarena import training
 from puarena.cli import app, options
 from puarena.errors import UserError
 from puarena.estimators.search import PUSearch
+from puarena.experiments import duration
 from puarena.experiments.executors.base import ExecutorOptions
 from puarena.experiments.suites import get
 from puarena.priors import estimate_prior
@@ -132,10 +133,19 @@ def test_a_list_has_a_line_for_each_algorithm_at_80_columns(monkeypatch):
 
 def test_plan():
     plan = answer(f"plan demo {TINY}")
-    assert plan.keys() == {"runs", "fleets", "steps", "seconds", "device"}
+    times = {"seconds", "seconds_low", "seconds_high"}
+    assert plan.keys() == {"runs", "fleets", "steps", "device", *times}
     assert (plan["runs"], plan["fleets"], plan["steps"]) == (4, 1, 80)
     assert 0 < plan["seconds"] < 60
     assert "4 runs in 1 fleets" in call(f"plan demo {TINY}").stdout
+
+
+def test_a_plan_for_years_says_that_it_is_not_for_this_machine(monkeypatch):
+    speed = duration.Speed(0.0005, 0.0005, 0.0005)
+    monkeypatch.setattr(duration, "measure_speed", lambda *given: speed)
+    said = call(f"plan demo {TINY}").stdout
+    assert "not on this machine" in said
+    assert "years" in said
 
 
 def test_run_status_report(results, tmp_path):

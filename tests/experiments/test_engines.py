@@ -491,28 +491,51 @@ def test_an_option_that_an_engine_would_ignore_is_refused(tmp_path, words, named
 
 
 def test_full_passes_cost_time(monkeypatch):
-    monkeypatch.setattr(duration, "measure_speed", lambda *given: 1e6)
+    monkeypatch.setattr(duration, "measure_speed", lambda *given: duration.Speed(1e6, 1e6, 1e6))
     plan = make_plan(SPEC.override(algorithms=["lbe", "nnpu"]))
     fleets = [fleet for fleet in group(plan.runs) if fleet.first.algorithm == "lbe"]
     with_passes = duration.estimate_fleets(plan, fleets, "cpu")
     plain = replace(catalog.get("lbe"), passes_every_epoch=False)
     monkeypatch.setattr(catalog, "get", lambda name: plain)
     without = duration.estimate_fleets(plan, fleets, "cpu")
-    assert sum(with_passes) > sum(without)
+    assert with_passes[0] > without[0]
 
 
-def test_every_batch_size_of_a_table_is_measured(monkeypatch):
-    probed = []
+def test_every_batch_size_of_a_table_is_measured_while_there_is_time(monkeypatch):
+    probed, now = [], [0.0]
 
-    def measure(shape, runs, device):
+    def measure(shape, runs, device, seconds):
         probed.append(shape.batch_size)
-        return 1e6
+        now[0] += 4
+        return duration.Speed(1e6, 1e6, 1e6)
 
     monkeypatch.setattr(duration, "measure_speed", measure)
+    monkeypatch.setattr(duration.time, "monotonic", lambda: now[0])
     plan = make_plan(SPEC.override(algorithms=["nnpu"], configs=8))
-    duration.estimate_fleets(plan, group(plan.runs), "cpu")
-    assert len(set(probed)) > 1
-    assert sorted(probed) == sorted({run.batch_size for run in plan.runs})
+    fleets = group(plan.runs)
+    whole = duration.estimate_fleets(plan, fleets, "cpu")
+    sizes = sorted({run.batch_size for run in plan.runs})
+    assert len(sizes) > 2
+    assert len(probed) == len(set(probed)) == min(len(sizes), 4)
+    probed.clear()
+    monkeypatch.setattr(duration, "MEASURE_SECONDS", 6.0)
+    assert duration.estimate_fleets(plan, fleets, "cpu") == whole
+    assert len(probed) == 2
+
+
+def test_a_probe_measures_processor_time_and_ends_in_time(monkeypatch):
+    """So that other programs on the same cores do not count, and nobody waits for minutes."""
+    (run, *_) = make_plan(SPEC).runs
+    plan = make_plan(SPEC)
+    shape = duration.shape_of(plan, group([run])[0])
+    processor = iter([1.0, 2.0, 4.0, 5.0])
+    monkeypatch.setattr(duration.time, "thread_time", lambda: next(processor))
+    speed = duration.measure_speed(shape, 1, "cpu")
+    steps = duration.PROBE_STEPS["cpu"]
+    work = steps * duration.work_of_step(shape) + shape.evaluated
+    assert speed == pytest.approx((work / 2, work, work))
+    processor = iter([1.0, 3.0])  # no more is asked for
+    assert duration.measure_speed(shape, 1, "cpu", 0.0).usual == pytest.approx(work / 2)
 
 
 @pytest.mark.parametrize("engine, extra", [("ray", "puarena[ray]"), ("slurm", "puarena[slurm]")])

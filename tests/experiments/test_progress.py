@@ -146,3 +146,10 @@ def test_times_in_words():
     times = (40, 7 * 60, 3.5 * 3600, 2.1 * 86400)
     words = ["40 seconds", "7.0 minutes", "3.5 hours", "2.1 days"]
     assert [format_duration(s) for s in times] == words
+    ranges = [(38, 58), (50 * 60, 80 * 60), (1.2 * 3600, 1.8 * 3600), (7 * 3600, 11 * 3600)]
+    words = ["38 to 58 seconds", "50 to 80 minutes", "1.2 to 1.8 hours", "7 to 11 hours"]
+    assert [format_duration(*each) for each in ranges] == words
+    assert format_duration(0.3 * 86400, 3 * 86400) == "0.3 to 3.0 days"
+    assert format_duration(6369 * 86400) == "17 years"
+    assert format_duration(3601, 3602) == "60 minutes"
+    assert format_duration(400 * 86400, 900 * 86400) == "1.1 to 2.5 years"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from puarena.experiments.spec import Spec
 
 EXIT_FAILED, EXIT_STOPPED, EXIT_DIVERGED = 1, 3, 4
+MAX_SECONDS = 90 * 86_400  # a plan that takes longer is not one for these machines
 INTERRUPTED = 130  # 128 and the number of SIGINT
 NEXT_STEPS = """\
 next: 'puarena list suites' shows the real experiments, 'puarena plan tabular' how long one takes,
@@ -76,10 +77,16 @@ def plan(
     summary = summarize(plan, device, data, engine, **options)
     _log_notes(plan.notes)
     machines = _describe_machines(engine, gpus, summary["device"])
+    low, high = summary["seconds_low"], summary["seconds_high"]
+    span = format_duration(low, high)
     text = (
         f"{plan.spec.name}: {summary['runs']:,} runs in {summary['fleets']:,} fleets, "
-        f"{summary['steps']:,} steps; about {format_duration(summary['seconds'])} {machines}"
+        f"{summary['steps']:,} steps; "
     )
+    if low > MAX_SECONDS:
+        text += f"not {machines}: it would take {span}"
+    else:
+        text += f"about {span} {machines}"
     emit(ctx, summary, text)
 
 

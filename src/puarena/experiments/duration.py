@@ -1,10 +1,16 @@
-"""How long a plan takes: its work, and the speed of this machine, measured for a moment."""
+"""How long a plan takes: its work, and the speed of this machine, measured for a moment.
+
+On a CPU, processor time is measured: what other programs do meanwhile is not part of the estimate.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import log, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,11 +27,22 @@ from puarena.pu import HiddenLabels, PUData, Sizes, labeling
 
 TRAINING_PASSES = 3  # what an example costs in a training step, in evaluations of an example
 PROBE_ALGORITHM = "nnpu"  # a step of which has cost 1
-PROBE_RECORDS = 4
+PROBE_RECORDS = {"cpu": 4, "cuda": 8}  # at most
+PROBE_WARMUP = {"cpu": 1, "cuda": 4}  # records before the first that counts: captures are slow
 PROBE_STEPS = {"cpu": 20, "cuda": 100}  # from record to record, for tables
 PROBE_IMAGE_STEPS = {"cpu": 1, "cuda": 10}
 PROBE_RUNS = {"cpu": 12, "cuda": 256}  # at most, for tables
+MEASURE_SECONDS = 15.0  # that all probes may take together
 STORE_SECONDS = 0.05  # to store a fleet
+MODEL_ERROR = 0.2  # of an estimate, beside what differs from measurement to measurement
+
+
+class Speed(NamedTuple):
+    """How much work a fleet does in a second: at least, as a rule, at most."""
+
+    slow: float
+    usual: float
+    fast: float
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,12 @@ class Shape:
     def image(self) -> bool:
         """Whether the examples are images."""
         return len(self.features) > 1
+
+    @property
+    def probed(self) -> tuple[Any, tuple[int, ...], int]:
+        """What the speed depends on: the network and its inputs, features, the batch of a table."""
+        network = self.network, self.precision, self.views
+        return network, self.features, 0 if self.image else self.batch_size
 
     @property
     def epoch(self) -> int:
@@ -74,39 +97,90 @@ def summarize(
     fleets = group(plan.runs, device=device)
     chosen = executors.ExecutorOptions.of(**options)
     executor = executors.choose(device, fleets, engine, chosen)
-    seconds = executor.estimate(fleets, estimate_fleets(plan, fleets, device))
+    each = estimate_fleets(plan, fleets, device)
+    low, usual, high = (executor.estimate(fleets, seconds) for seconds in zip(*each, strict=True))
     return {
         "runs": len(plan.runs),
         "fleets": len(fleets),
         "steps": sum(fleet.steps for fleet in fleets),
-        "seconds": round(seconds, 1),
+        "seconds": round(usual, 1),
+        "seconds_low": round(low * (1 - MODEL_ERROR), 1),
+        "seconds_high": round(high * (1 + MODEL_ERROR), 1),
         "device": device,
     }
 
 
-def estimate_fleets(plan: Plan, fleets: list[FleetSpec], device: str) -> list[float]:
-    """Return the seconds that each fleet takes alone: its work at the speed of its network.
+def estimate_fleets(
+    plan: Plan, fleets: Sequence[FleetSpec], device: str
+) -> list[tuple[float, float, float]]:
+    """Return the seconds that each fleet takes alone: at the highest speed, the usual, the lowest.
 
-    On tables the speed is measured for each batch size: of many features, what a step costs
-    whatever its batch size is several times FIXED_BATCH.
+    That is its work at the speed of its network, measured for each batch size of a table: of many
+    features, what a step costs whatever its batch size is several times FIXED_BATCH.
     """
-    speeds: dict[Any, float] = {}
-    seconds = []
-    for fleet in fleets:
-        shape = shape_of(plan, fleet)
-        batch_size = None if shape.image else shape.batch_size
-        key = shape.features, shape.network, shape.precision, shape.views, batch_size
-        if key not in speeds:
-            speeds[key] = measure_speed(shape, len(fleet.runs), device)
-        steps = fleet.first.all_steps
-        records = -(-steps // fleet.first.record_every)
-        entry = catalog.get(fleet.first.algorithm)
-        step = entry.cost * work_of_step(shape)
-        if entry.passes_every_epoch:
-            step += (shape.n_p + shape.n_u) / shape.epoch
-        work = len(fleet.runs) * (steps * step + records * shape.evaluated)
-        seconds.append(STORE_SECONDS + work / speeds[key])
-    return seconds
+    shapes = [shape_of(plan, fleet) for fleet in fleets]
+    work = [_work_of(fleet, shape) for fleet, shape in zip(fleets, shapes, strict=True)]
+    speeds = measure_speeds(shapes, [len(fleet.runs) for fleet in fleets], work, device)
+    return [
+        (
+            STORE_SECONDS + amount / speed.fast,
+            STORE_SECONDS + amount / speed.usual,
+            STORE_SECONDS + amount / speed.slow,
+        )
+        for amount, speed in zip(work, speeds, strict=True)
+    ]
+
+
+def _work_of(fleet: FleetSpec, shape: Shape) -> float:
+    """Return what a fleet costs, in evaluations of an example."""
+    steps = fleet.first.all_steps
+    records = -(-steps // fleet.first.record_every)
+    entry = catalog.get(fleet.first.algorithm)
+    step = entry.cost * work_of_step(shape)
+    if entry.passes_every_epoch:
+        step += (shape.n_p + shape.n_u) / shape.epoch
+    return len(fleet.runs) * (steps * step + records * shape.evaluated)
+
+
+def measure_speeds(
+    shapes: Sequence[Shape], runs: Sequence[int], work: Sequence[float], device: str
+) -> list[Speed]:
+    """Return the speed of each fleet; what there is no time to measure is taken from the nearest.
+
+    Every network is measured, then every number of features, then every batch size; each time what
+    has most work comes first.
+    """
+    heavy: dict[Any, float] = {}
+    first: dict[Any, int] = {}
+    for place, (shape, amount) in enumerate(zip(shapes, work, strict=True)):
+        key = shape.probed
+        first.setdefault(key, place)
+        heavy[key] = heavy.get(key, 0.0) + amount * prod(shape.features)
+    waiting = sorted(heavy, key=lambda key: -heavy[key])
+    speeds: dict[Any, Speed] = {}
+    end = time.monotonic() + MEASURE_SECONDS
+    while waiting:
+        networks_known = {key[0] for key in speeds}
+        features_known = {key[:2] for key in speeds}
+        key = min(waiting, key=lambda key: (key[0] in networks_known, key[:2] in features_known))
+        waiting.remove(key)
+        left = end - time.monotonic()
+        if left > 0 or key[0] not in networks_known:
+            place = first[key]
+            seconds = max(left, 0.0) / (1 + len(waiting))
+            speeds[key] = measure_speed(shapes[place], runs[place], device, seconds)
+    return [_find_nearest(shape.probed, speeds) for shape in shapes]
+
+
+def _find_nearest(key: Any, speeds: dict[Any, Speed]) -> Speed:
+    """Return the speed of this network, at the nearest number of features and batch size."""
+
+    def distance(other: Any) -> tuple[float, float]:
+        (_, features, batch_size), (_, others, size) = key, other
+        return abs(log(prod(features) / prod(others))), abs(batch_size - size)
+
+    near = min((other for other in speeds if other[0] == key[0]), key=distance)
+    return Speed(*(speed * prod(near[1]) / prod(key[1]) for speed in speeds[near]))
 
 
 def work_of_step(shape: Shape) -> float:
@@ -142,15 +216,19 @@ def shrink(shape: Shape, runs: int, device: str) -> tuple[Shape, int]:
     return small, min(runs, most)
 
 
-def measure_speed(shape: Shape, runs: int, device: str) -> float:
-    """Return how much work a fleet of this shape does in a second, on synthetic data."""
+def measure_speed(shape: Shape, runs: int, device: str, seconds: float = MEASURE_SECONDS) -> Speed:
+    """Return how much work a fleet of this shape does in a second, on synthetic data.
+
+    It ends after about so many seconds, or with its first measurement if that takes longer.
+    """
+    end = time.monotonic() + seconds
     shape, runs = shrink(shape, runs, device)
     features, rows = make_synthetic(shape, runs)
     evaluation = None if shape.stored is None else make_pixels(len(features), shape.features)
     steps = (PROBE_IMAGE_STEPS if shape.image else PROBE_STEPS)[device]
     config = engine.FleetConfig(
         batch_size=shape.batch_size,
-        steps=PROBE_RECORDS * steps,
+        steps=PROBE_RECORDS[device] * steps,
         record_every=steps,
         network=shape.network,
         device=device,
@@ -159,12 +237,27 @@ def measure_speed(shape: Shape, runs: int, device: str) -> float:
     )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as a worker process has it
+    times: list[float] = []
     try:
-        seconds = engine.train(rows, config, features, evaluation=evaluation).seconds
+        fleet = engine.Fleet(rows, config, features, evaluation)
+        with engine.use_own_stream(fleet.device):
+            for _ in fleet.segments():
+                times.append(read_clock(device))
+                if len(times) > PROBE_WARMUP[device] and time.monotonic() > end:
+                    break
     finally:
         torch.set_num_threads(threads)
     work = runs * (steps * work_of_step(shape) + shape.evaluated)
-    return work / float(np.median(np.diff(seconds)))
+    took = np.diff(times[PROBE_WARMUP[device] - 1 :])
+    return Speed(*(work / float(each) for each in (took.max(), np.median(took), took.min())))
+
+
+def read_clock(device: str) -> float:
+    """Return the seconds of this thread's processor time; of a GPU, when it has done all work."""
+    if device == "cpu":
+        return time.thread_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def make_pixels(n: int, shape: tuple[int, ...]) -> np.ndarray:

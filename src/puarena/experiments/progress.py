@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 5.0  # between two lines where nothing can be redrawn
 REDRAW_SECONDS = 0.2  # between two drawings in a notebook
+UNITS = (  # of durations, with their seconds, and from how many on the next one is used
+    ("seconds", 1, 90),
+    ("minutes", 60, 90),
+    ("hours", 3600, 48),
+    ("days", 86_400, 90),
+    ("years", 31_557_600, 0),
+)
 FIXED_BATCH = 8  # what a step costs whatever its batch size, in examples
 
 
@@ -245,10 +252,13 @@ def format_clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def format_duration(seconds: float) -> str:
-    """Return ``40 seconds``, ``7 minutes``, ``3.5 hours`` or ``2.1 days``."""
-    for unit, length, until in (("seconds", 1, 90), ("minutes", 60, 90), ("hours", 3600, 48)):
-        if seconds < until * length:
-            digits = 1 if seconds < 10 * length and length > 1 else 0
-            return f"{seconds / length:.{digits}f} {unit}"
-    return f"{seconds / 86400:.1f} days"
+def format_duration(low: float, high: float | None = None) -> str:
+    """Return ``40 seconds``, ``3.5 hours`` or ``2 to 3 years``; of a range, in one unit."""
+    high = low if high is None else high
+    name, length = next(
+        (name, length) for name, length, until in UNITS if high < until * length or name == "years"
+    )
+    few = low < (10 if low == high else 3) * length
+    digits = 1 if few and length > 1 else 0
+    shown = dict.fromkeys(f"{seconds / length:,.{digits}f}" for seconds in (low, high))
+    return f"{' to '.join(shown)} {name}"
