@@ -30,9 +30,10 @@ from puarena.estimators.model_selection import PUStratifiedKFold, score_rows
 from puarena.estimators.prior_knowledge import INTERVAL, QUANTILES
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
-from puarena.pu.labels import read_labels
+from puarena.pu.labels import Labels, read_labels
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 DRAWS = 4000
 TOP_SHARE = 0.1  # the rows whose lift is reported
@@ -148,60 +149,35 @@ def evaluate(
     if not 0 < top < 1:
         raise UserError(f"top={top!r} is not a share between 0 and 1", "invalid-value")
     rng = np.random.default_rng(random_state)
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    rate: float | None = None
     if X is None:
-        held = getattr(last, "held_out_", None)
-        if held is None:
-            raise UserError(
-                "this model keeps no held-out rows: evaluate(model, X, labeled) with rows that it "
-                "was not fitted to, or folds=5",
-                "missing-data",
-            )
-        rate, one_sample = held.rate, held.one_sample
-        kind = labeling.get_setting("one-sample" if one_sample else "two-sample")
-        score = held.decision
-        p, u = score[held.labeled], score[~held.labeled]
-        above_p, above_u = p >= last.shift_, u >= last.shift_
-        rows = "held out when the model was fitted"
+        judged = _recall_held_out(_last_step(model))
+    elif labeled is None:
+        raise UserError("labeled is needed: evaluate(model, X, labeled)", "missing-data")
+    elif folds is None:
+        judged = _judge(model, X, labeled, setting)
     else:
-        if labeled is None:
-            raise UserError("labeled is needed: evaluate(model, X, labeled)", "missing-data")
-        classes: Any = getattr(model, "classes_", ())
-        labels = read_labels(labeled, classes[1] if len(classes) == 2 else None)
-        named = setting or getattr(last, "setting", None)
-        if named is None:
-            raise UserError("name the setting: evaluate(…, setting='one-sample')", "missing-data")
-        kind = labeling.get_setting(named)
-        if folds is None:
-            score, above = _predict(model, X, labels.classes[1])
-            rows = "which the model must not have been fitted to"
-        else:
-            score, above, models = _predict_by_folds(model, X, labeled, folds, groups, random_state)
-            last = last if hasattr(last, "prior_quantiles_") else models[0]
-            rows = f"each judged by a copy of the model fitted to the other of {folds} folds"
-        unlabeled = ~labels.positive if kind.one_sample else labels.unlabeled
-        p, u = score[labels.positive], score[unlabeled]
-        above_p, above_u = above[labels.positive], above[unlabeled]
-    rate = len(p) / (len(p) + len(u)) if rate is None else rate
-    priors = _draw_priors(last, prior, kind, rate, rng)
+        judged = _judge_by_folds(model, X, labeled, setting, folds, groups, random_state)
+    p, u, kind, rate = judged.p, judged.u, judged.setting, judged.rate
+    recall, share_u = judged.above_p, judged.above_u
+    priors = _draw_priors(judged.model, prior, kind, rate, rng)
+    auc, error = compute_proxy_auc(p, u)
+    recall_top = _count_top(p, u, top, rate, kind)
+    ones = np.ones(1)
     point = _compute_metrics(
-        np.array([above_p.mean()]),
-        np.array([above_u.mean()]),
-        np.array([compute_proxy_auc(p, u)[0]]),
-        np.array([_count_top(p, u, top, rate, kind)[0]]),
-        np.array([np.mean(priors)]),
+        ones * recall.mean(),
+        ones * share_u.mean(),
+        ones * auc,
+        ones * recall_top,
+        ones * np.mean(priors),
         top,
         rate,
         kind,
     )
-    auc, error = compute_proxy_auc(p, u)
-    recall_top, size = _count_top(p, u, top, rate, kind)
     drawn = _compute_metrics(
-        _draw_share(above_p.sum(), len(p), rng),
-        _draw_share(above_u.sum(), len(u), rng),
+        _draw_share(recall.sum(), len(p), rng),
+        _draw_share(share_u.sum(), len(u), rng),
         rng.normal(auc, error, DRAWS),
-        _draw_share(recall_top * size, size, rng),
+        _draw_share(recall_top * len(p), len(p), rng),
         priors,
         top,
         rate,
@@ -212,28 +188,94 @@ def evaluate(
         low, high = np.percentile(drawn[name], INTERVAL)
         value = float(point[name][0])
         found[name] = Estimate(value, min(float(low), value), max(float(high), value))
-    return Evaluation(**found, top=top, labeled=len(p), unlabeled=len(u), rows=rows)
+    return Evaluation(**found, top=top, labeled=len(p), unlabeled=len(u), rows=judged.rows)
 
 
-def _predict(model: Any, X: Any, positive: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return scores and decisions of rows."""
-    return score_rows(model, X, positive), np.asarray(model.predict(X)) == positive
+@dataclass(frozen=True)
+class _Judged:
+    """Scores and decisions of rows that the model, or a copy of it, was not fitted to."""
+
+    model: Any  # whose distribution of the prior is used
+    setting: Setting
+    rate: float
+    p: Floats
+    u: Floats
+    above_p: Flags
+    above_u: Flags
+    rows: str  # which rows these are
 
 
-def _predict_by_folds(
-    model: Any, X: Any, labeled: Any, folds: int, groups: Any, seed: int
-) -> tuple[Floats, npt.NDArray[np.bool_], list[Any]]:
-    """Return scores and decisions of every row by a copy that was not fitted to it."""
+def _last_step(model: Any) -> Any:
+    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+def _recall_held_out(model: Any) -> _Judged:
+    """Return the rows that a model held out when it was fitted."""
+    held = getattr(model, "held_out_", None)
+    if held is None:
+        raise UserError(
+            "this model keeps no held-out rows: evaluate(model, X, labeled) with rows that it "
+            "was not fitted to, or folds=5",
+            "missing-data",
+        )
+    kind = labeling.get_setting("one-sample" if held.one_sample else "two-sample")
+    p, u = held.decision[held.labeled], held.decision[~held.labeled]
+    rate = len(p) / (len(p) + len(u)) if held.rate is None else held.rate
+    above_p, above_u = p >= model.shift_, u >= model.shift_
+    rows = "held out when the model was fitted"
+    return _Judged(model, kind, rate, p, u, above_p, above_u, rows)
+
+
+def _judge(model: Any, X: Any, labeled: Any, setting: str | None) -> _Judged:
+    """Judge rows by a fitted model."""
+    kind, labels = _read_rows(model, labeled, setting)
+    score, above = _predict(model, X, labels.classes[1])
+    rows = "which the model must not have been fitted to"
+    return _split_rows(_last_step(model), kind, labels, score, above, rows)
+
+
+def _judge_by_folds(
+    model: Any, X: Any, labeled: Any, setting: str | None, folds: int, groups: Any, seed: int
+) -> _Judged:
+    """Judge every row by a copy of a model that was not fitted to it."""
+    kind, labels = _read_rows(model, labeled, setting)
     y = np.asarray(labeled)
-    score, above, models = np.zeros(len(y)), np.zeros(len(y), bool), []
+    score, above, copies = np.zeros(len(y)), np.zeros(len(y), bool), []
     splitter: Any = PUStratifiedKFold(folds, random_state=seed)
     if groups is not None:
         splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     for train, held in splitter.split(np.zeros(len(y)), y, groups):
         copy = clone(model).fit(_safe_indexing(X, train), y[train])
         score[held], above[held] = _predict(copy, _safe_indexing(X, held), copy.classes_[1])
-        models.append(copy.steps[-1][1] if isinstance(copy, Pipeline) else copy)
-    return score, above, models
+        copies.append(copy)
+    last = _last_step(model)
+    if not hasattr(last, "prior_quantiles_"):
+        last = _last_step(copies[0])
+    rows = f"each judged by a copy of the model fitted to the other of {folds} folds"
+    return _split_rows(last, kind, labels, score, above, rows)
+
+
+def _read_rows(model: Any, labeled: Any, setting: str | None) -> tuple[Setting, Labels]:
+    """Return the setting of rows, the model's where none is named, and their labels."""
+    classes: Any = getattr(model, "classes_", ())
+    labels = read_labels(labeled, classes[1] if len(classes) == 2 else None)
+    named = setting or getattr(_last_step(model), "setting", None)
+    if named is None:
+        raise UserError("name the setting: evaluate(…, setting='one-sample')", "missing-data")
+    return labeling.get_setting(named), labels
+
+
+def _split_rows(
+    model: Any, kind: Setting, labels: Labels, score: Floats, above: Flags, rows: str
+) -> _Judged:
+    p, u = labels.positive, ~labels.positive if kind.one_sample else labels.unlabeled
+    rate = float(p.sum() / (p.sum() + u.sum()))
+    return _Judged(model, kind, rate, score[p], score[u], above[p], above[u], rows)
+
+
+def _predict(model: Any, X: Any, positive: Any) -> tuple[Floats, Flags]:
+    """Return scores and decisions of rows."""
+    return score_rows(model, X, positive), np.asarray(model.predict(X)) == positive
 
 
 def _draw_priors(
@@ -259,10 +301,8 @@ def _draw_share(count: float, size: int, rng: np.random.Generator) -> Floats:
     return rng.beta(count + HALF, size - count + HALF, DRAWS)
 
 
-def _count_top(
-    p: Floats, u: Floats, top: float, rate: float, setting: Setting
-) -> tuple[float, int]:
-    """Return the share of P among the highest rows of a marginal sample, and the size of P."""
+def _count_top(p: Floats, u: Floats, top: float, rate: float, setting: Setting) -> float:
+    """Return the share of P among the highest rows of a marginal sample."""
     share = rate if setting.one_sample else 0.0
     value = np.concatenate([p, u])
     weight = np.repeat([share / len(p), (1 - share) / len(u)], [len(p), len(u)])
@@ -274,7 +314,7 @@ def _count_top(
     part = (top - weight[over].sum()) / weight[tied].sum()
     is_p = np.arange(len(value)) < len(p)
     recall = (over & is_p).sum() + np.clip(part, 0, 1) * (tied & is_p).sum()
-    return float(recall / len(p)), len(p)
+    return float(recall / len(p))
 
 
 def compute_proxy_auc(p: Floats, u: Floats) -> tuple[float, float]:
