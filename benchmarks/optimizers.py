@@ -25,13 +25,13 @@ from puarena.metrics import CRITERIA
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report import select
 from puarena.report.compare import find_published_criterion
-from puarena.report.methods import METHOD, Method, in_order, read_methods
+from puarena.report.methods import METHOD_COLUMNS, Method, in_order, read_methods
 from puarena.report.sources import Source
 from puarena.results import open_results
 from puarena.results.combine import EXTENT_FIELDS, JOINED_FIELDS, find_differences
 
 OWN = "authors"  # in the column ``optimizer``
-KEYS = [*PROBLEM_COLUMNS, *(name for name in METHOD if name != "optimizer"), "split"]
+KEYS = [*PROBLEM_COLUMNS, *(name for name in METHOD_COLUMNS if name != "optimizer"), "split"]
 SHOWN = ("oa", "pa")
 
 

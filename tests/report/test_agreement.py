@@ -14,11 +14,11 @@ from puarena.report.compare import (
     read_published,
     to_published_csv,
 )
-from puarena.report.methods import METHOD, Method
+from puarena.report.methods import METHOD_COLUMNS, Method
 from sample_results import facts, records
 
 PLAIN = Method(
-    **({name: facts("nnpu").get(name, "") for name in METHOD} | {"precision": "float32"})
+    **({name: facts("nnpu").get(name, "") for name in METHOD_COLUMNS} | {"precision": "float32"})
 )
 
 

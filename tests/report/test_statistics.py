@@ -28,7 +28,7 @@ from puarena.report.statistics import (
     ranking,
     summarize,
 )
-from puarena.report.statistics.bootstrap import COLUMNS, compute_differences
+from puarena.report.statistics.bootstrap import STATISTIC_COLUMNS, compute_differences
 from puarena.results import Folder
 from sample_results import SPEC, curves, records
 
@@ -77,7 +77,7 @@ def test_demsar_ranks_and_friedman() -> None:
     means = ranking.rank_blocks(DEMSAR).mean()
     assert means.round(3).tolist() == [3.143, 2.0, 2.893, 1.964]
     test = ranking.run_friedman_test(DEMSAR)
-    assert tuple(test) == COLUMNS
+    assert tuple(test) == STATISTIC_COLUMNS
     assert set(test["n"]) == {14}
     plain = value(test, "friedman-chi2-without-ties")
     assert plain == pytest.approx(9.28, abs=0.005)
@@ -208,7 +208,7 @@ def summarize_one(source: pd.DataFrame, **options: Any) -> Statistics:
 
 def test_from_records() -> None:
     found = summarize_one(many())
-    assert tuple(found.frame) == COLUMNS
+    assert tuple(found.frame) == STATISTIC_COLUMNS
     # the oracle does not compete
     assert values(found.frame, "mean-rank") == {"nnpu": 1, "vpu": 2, "upu": 3, "pan": 4}
     counts = {name: set(found.of(name)["n"]) for name in ("mean-rank", "wilcoxon-p", "difference")}

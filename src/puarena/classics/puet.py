@@ -24,7 +24,7 @@ SETTINGS = tuple(setting.title for setting in labeling.list_settings())
 MAX_PAIRS = 1 << 20  # (tree, row) pairs that grow or are evaluated at once
 MAX_ENTRIES = 1 << 24  # (node, feature) entries that are considered at once
 ROUNDING = 1e-12  # relative, below which a mass counts as zero
-MARGIN = 1e-9  # how far a positive prediction's probability is above one half
+TIE_MARGIN = 1e-9  # how far a positive prediction's probability is above one half
 
 # Counts of labeled rows are kept in the upper half of one 64-bit number, those of all rows in the
 # lower half, so that one cumulative sum counts both.
@@ -178,7 +178,7 @@ class PUExtraTreesClassifier(PUWrapper):
 
     def _predict_positive(self, X: Floats) -> Floats:
         score, vote = self._average(X)
-        return np.where(vote >= 0.5, np.maximum(score, 0.5 + MARGIN), np.minimum(score, 0.5))
+        return np.where(vote >= 0.5, np.maximum(score, 0.5 + TIE_MARGIN), np.minimum(score, 0.5))
 
 
 def _split_into_blocks(trees: int, rows: int) -> Iterator[int]:

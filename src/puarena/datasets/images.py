@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PARTS = "train", "val"
 # The endings that torchvision's ImageFolder accepts.
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
-FORMATS = "JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP"
+IMAGE_FORMATS = "JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP"
 SQUASHED_SIDE, SEEN_SIDE = 73, 64  # pixels of the images for training and for evaluation
 BATCH_FILES = 256  # read ahead of the decoding threads
 CACHE_FORMAT = 2  # changes with the code that makes the arrays
@@ -127,7 +127,7 @@ def decode_image(content: bytes) -> tuple[Bytes, Bytes]:
     """
     from PIL import Image
 
-    with Image.open(BytesIO(content), formats=FORMATS) as file:
+    with Image.open(BytesIO(content), formats=IMAGE_FORMATS) as file:
         image = _to_rgb(file)
     width, height = image.size
     short = min(width, height)

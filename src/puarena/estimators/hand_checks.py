@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 MAX_STRATA = 8
 ROWS_PER_STRATUM = 4  # checks, on average, that a stratum should have
 # Rows are allocated as if no probability were nearer to 0 and 1: the model may be wrong.
-MARGIN = 0.2
+PROBABILITY_MARGIN = 0.2
 SHIFTS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of all strata
 SLOPES = np.geomspace(0.25, 4.0, 15)
 SHIFT_SPREAD, LOG_SLOPE_SPREAD = 2.0, 0.5
@@ -158,7 +158,7 @@ def choose_checks(
     stratum = _assign_strata(probability[unlabeled], above[unlabeled], n)
     count = int(stratum.max()) + 1
     sizes = np.bincount(stratum, minlength=count)
-    q = np.clip(probability[unlabeled], MARGIN, 1 - MARGIN)
+    q = np.clip(probability[unlabeled], PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
     doubt = np.bincount(stratum, np.sqrt(q * (1 - q)), minlength=count)
     drawn = _allocate(n, np.asarray(doubt, np.float64), np.asarray(sizes, np.int64))
     rng = np.random.default_rng(random_state)
@@ -253,7 +253,7 @@ def _assign_strata(
     """Return the stratum of every row: equal parts of the doubt, on either side of the cut."""
     wanted = int(np.clip(n // ROWS_PER_STRATUM, 1, MAX_STRATA))
     order = np.argsort(probability, kind="stable")
-    q = np.clip(probability[order], MARGIN, 1 - MARGIN)
+    q = np.clip(probability[order], PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
     doubt = np.cumsum(np.sqrt(q * (1 - q)))
     place = np.empty(len(probability), np.int64)
     place[order] = np.minimum((wanted * doubt / doubt[-1]).astype(np.int64), wanted - 1)

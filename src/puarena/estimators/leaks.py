@@ -13,7 +13,7 @@ from puarena.datasets.encoding import TableWarning
 from puarena.estimators.model_selection import MisuseWarning
 
 MAX_CELLS = 10_000_000  # of the part of a table that is looked at
-MAX_ROWS = 10_000
+MAX_COMPARED_ROWS = 10_000
 MIN_LABELS = 10  # with fewer, many features separate them by chance
 LEAK_AUC = 0.99
 MAX_NAMED = 5  # features in a warning
@@ -29,7 +29,7 @@ def warn_of_leaks(
 
     Positives among the unlabeled rows keep an honest feature from doing so.
     """
-    rows = min(MAX_ROWS, max(MAX_CELLS // max(values.shape[1], 1), 100))
+    rows = min(MAX_COMPARED_ROWS, max(MAX_CELLS // max(values.shape[1], 1), 100))
     if len(values) > rows:
         chosen = np.random.default_rng(0).permutation(len(values))[:rows]
         values, labeled = values[chosen], labeled[chosen]

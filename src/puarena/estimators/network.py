@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.floating[Any]]
 Index = npt.NDArray[np.int64]
 NetworkSpec = str | Callable[[int], torch.nn.Module]
 
-CHUNK_ROWS = 4096  # rows predicted at once
+FORWARD_ROWS = 4096  # rows predicted at once
 MIN_SINGLE_LABELS = 200  # with fewer, an ensemble over folds is trained
 MIN_HELD_OUT_ROWS = 20  # with fewer of P or U, a model is also judged by its training rows
 MAX_TRIED_FEATURES = 1_000  # of wider tables no networks are tried: they take long
@@ -87,8 +87,8 @@ class FittedNetwork:
         module = self.build()
         x = rows.dense
         parts = [np.empty(0)]
-        for start in range(0, len(x), CHUNK_ROWS):
-            chunk = np.asarray(x[start : start + CHUNK_ROWS], np.float64)
+        for start in range(0, len(x), FORWARD_ROWS):
+            chunk = np.asarray(x[start : start + FORWARD_ROWS], np.float64)
             with torch.no_grad():
                 inputs = torch.from_numpy((chunk - self.center) / self.scale).unsqueeze(0)
                 decision, _ = module.outputs(inputs)

@@ -26,7 +26,7 @@ from puarena.pu import labeling
 MIN_HIDDEN = 10  # hidden positives that are assumed at least
 # Factors by which the label frequency may be wrong; the test rejects only if it does at all.
 FREQUENCY_FACTORS = (1.0, *np.geomspace(0.7, 1.4, 14).tolist())
-MAX_ROWS = 20_000  # rows that are tested
+MAX_TESTED_ROWS = 20_000  # rows that are tested
 MAX_NAMED_FEATURES = 5
 MAX_ROWS_FOR_WARNING = 2_000
 MAX_POWER_ROWS = 2_000
@@ -247,7 +247,7 @@ def _estimate_power(
 
 
 def _read_rows(X: Any, labeled: Any, rng: np.random.Generator) -> tuple[Floats, Flags, list[str]]:
-    """Return up to ``MAX_ROWS`` rows as numbers, which are labeled, and the names of features."""
+    """Return some rows as numbers, which of them are labeled, and the names of features."""
     names: list[str] = []
     if is_frame(X):
         with warnings.catch_warnings():
@@ -256,8 +256,8 @@ def _read_rows(X: Any, labeled: Any, rng: np.random.Generator) -> tuple[Floats, 
         X, names = encoder.dense(X), encoder.dense_names
     x, s = check_array(X, dtype=np.float64), column_or_1d(labeled).astype(bool)
     check_consistent_length(x, s)
-    if len(x) > MAX_ROWS:
-        some = rng.choice(len(x), MAX_ROWS, replace=False)
+    if len(x) > MAX_TESTED_ROWS:
+        some = rng.choice(len(x), MAX_TESTED_ROWS, replace=False)
         x, s = x[some], s[some]
     return x, s, names or [str(j) for j in range(x.shape[1])]
 

@@ -51,7 +51,7 @@ from puarena.pu.labels import Labels, check_weights, fill_unlabeled, read_labels
 
 Floats = npt.NDArray[np.float64]
 
-CHUNK_ROWS = 50_000  # rows predicted at once
+PREDICTED_ROWS = 50_000  # rows predicted at once
 MIN_PRIOR_DISTANCE = 1e-4  # an estimated prior keeps this distance from impossible values
 NORMAL_95 = 1.96  # half the width of a 95 % interval, in standard errors
 
@@ -423,8 +423,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def _decide(self, X: Any) -> Floats:
         """Return the decision of every row before the cut."""
         parts = [np.zeros(0)]
-        for start in range(0, X.shape[0], CHUNK_ROWS):
-            parts.append(self.model_.decide(self._encode(X[start : start + CHUNK_ROWS])))
+        for start in range(0, X.shape[0], PREDICTED_ROWS):
+            parts.append(self.model_.decide(self._encode(X[start : start + PREDICTED_ROWS])))
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

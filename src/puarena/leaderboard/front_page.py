@@ -28,7 +28,7 @@ PAPER_SUITES = ("paper", "tabular", "images")  # the order of their boards
 MAX_BEST = 5  # methods on the card of a board
 PLAIN_CRITERION = "pa"  # whose form of the profile chooses the models of all numbers
 # The columns of numbers: metric and criterion, in the names of the paper's definitions.
-COLUMNS = (("accuracy", "pa"), ("auc", "pa"), ("accuracy", "oa"))
+SCORE_COLUMNS = (("accuracy", "pa"), ("auc", "pa"), ("accuracy", "oa"))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Line:
     method: str
     place: str
     interval: str
-    numbers: tuple[float | None, ...]  # of COLUMNS, in percent
+    numbers: tuple[float | None, ...]  # of SCORE_COLUMNS, in percent
     author: str = ""
     code: str = ""
     submission: str = ""
@@ -111,7 +111,7 @@ def write_front_page(boards: Sequence[Board]) -> str:
         parts=parts,
         lines=lines,
         boards=ordered,
-        columns=[(METRICS[metric], CRITERIA[criterion]) for metric, criterion in COLUMNS],
+        columns=[(METRICS[metric], CRITERIA[criterion]) for metric, criterion in SCORE_COLUMNS],
         methods=len({line.method for line in lines if not line.baseline}),
         runs=sum(part["board"].card.runs.get("done", 0) for part in parts),
         submissions=sum(len(part["board"].entries) for part in parts),
@@ -126,7 +126,7 @@ def describe_board(board: Board) -> dict[str, Any]:
     plain = {CRITERIA[name].replaces or name: name for name in curves.criteria()}
     selection = add_labels(select(curves, list(plain.values())))
     columns = []
-    for metric, criterion in COLUMNS:
+    for metric, criterion in SCORE_COLUMNS:
         by = plain.get(criterion)
         columns.append({} if by is None else _mean_over_problems(selection, metric, by))
     standings, sentence = None, ""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 MAX_SUBMISSION_BYTES = 1_000_000
 SPEC = "spec.yaml"
-MAX_LISTED = 4
+MAX_LISTED_GAPS = 4
 MAX_AUTHOR = 120  # characters
 
 
@@ -310,9 +310,9 @@ def _find_missing_runs(curves: DataFrame, planned: Mapping[str, RunSpec]) -> str
     missing = [run for name, run in planned.items() if name not in done]
     if missing:
         counts = Counter(f"{run.algorithm} on {run.problem.label()}" for run in missing)
-        words = [f"{name} ({count})" for name, count in counts.most_common(MAX_LISTED)]
-        if len(counts) > MAX_LISTED:
-            words.append(f"and {len(counts) - MAX_LISTED} more")
+        words = [f"{name} ({count})" for name, count in counts.most_common(MAX_LISTED_GAPS)]
+        if len(counts) > MAX_LISTED_GAPS:
+            words.append(f"and {len(counts) - MAX_LISTED_GAPS} more")
         share = f"{len(missing)} of {len(planned)} runs"
         return f"it is incomplete, {share} are missing: {', '.join(words)}"
     foreign = done - planned.keys()

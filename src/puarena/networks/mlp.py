@@ -18,7 +18,7 @@ from puarena.networks.base import Descend, RunNetwork
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 TILE = 1 << 19  # hidden units that one batched product makes on the CPU: two megabytes in float32
 # Examples of a run that are evaluated at a time, so that their hidden units stay in a core's cache
-ROWS = 512
+CACHED_ROWS = 512
 
 
 class _Logit(torch.autograd.Function):
@@ -105,7 +105,7 @@ def units_of(x: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor) -> Ten
     Of many examples oneDNN is at least as fast at any width.
     """
     if (
-        2 * len(x) >= ROWS
+        2 * len(x) >= CACHED_ROWS
         and x.dtype == torch.float32
         and x.is_cpu
         and products.load_linear() is not None
@@ -118,7 +118,7 @@ def evaluated(x: Tensor, views: LayerViews) -> Tensor:
     """The logits without anything kept, run by run in parts."""
     f = x.new_empty(x.shape[:2])
     for into, inputs, readout, first in zip(f, x, views.readout(), views.first_layers, strict=True):
-        for part, of_part in zip(inputs.split(ROWS), into.split(ROWS), strict=True):
+        for part, of_part in zip(inputs.split(CACHED_ROWS), into.split(CACHED_ROWS), strict=True):
             torch.mv(units_of(part, *first), readout, out=of_part)
     return f.add_(views.offset().unsqueeze(1))
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from puarena.errors import UserError
 
 VARIABLE = "PUARENA_PRODUCTS"
-CHOICES = ("auto", "mkl")  # "mkl": no product of a training step by oneDNN, for comparisons
+PRODUCT_CHOICES = ("auto", "mkl")  # "mkl": no product of a training step by oneDNN, for comparisons
 # oneDNN pays from so many inputs of a run (examples x features): fewer cost less in one batched
 # product of several runs than in one call for each. Narrow tables keep the bits that they had.
 MIN_INPUTS, MIN_FEATURES = 8192, 32
@@ -38,8 +38,8 @@ def load_linear() -> Callable[..., Any] | None:
 def read_choice() -> str:
     """Return the value of the environment variable, ``auto`` if there is none."""
     choice = os.environ.get(VARIABLE, "auto")
-    if choice not in CHOICES:
-        message = f"{VARIABLE} is '{choice}'; choose one of: {', '.join(CHOICES)}"
+    if choice not in PRODUCT_CHOICES:
+        message = f"{VARIABLE} is '{choice}'; choose one of: {', '.join(PRODUCT_CHOICES)}"
         raise UserError(message, "invalid-value")
     return choice
 

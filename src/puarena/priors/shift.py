@@ -9,8 +9,8 @@ a simple procedure. Neural Computation 14(1), 2002.
 
 Their EM iteration finds the maximum of a concave function of one number, which is read off a grid
 here, so that the interval costs nothing more. The probabilities of a model are never exactly
-calibrated: a batch counts at most ``MAX_ROWS`` rows, and shares near the model's own prior are
-preferred a little. A batch that says nothing about its share leaves the prior as it was.
+calibrated: a batch counts at most ``MAX_COUNTED_ROWS`` rows, and shares near the model's own prior
+are preferred a little. A batch that says nothing about its share leaves the prior as it was.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from puarena.errors import UserError
 from puarena.priors.estimate import PriorEstimate
 from puarena.priors.sample import Floats
 
-MAX_ROWS = 200  # more rows of a batch make the interval no narrower
+MAX_COUNTED_ROWS = 200  # more rows of a batch make the interval no narrower
 SPREAD = 1.5  # of the log-odds of the new share around the model's prior
-MARGIN = 1e-6  # distance that probabilities keep from 0 and 1
+PROBABILITY_MARGIN = 1e-6  # distance that probabilities keep from 0 and 1
 SHARES = expit(np.linspace(logit(1e-3), logit(1 - 1e-3), 500))
 
 
-class FittedModel(Protocol):
+class ProbabilityModel(Protocol):
     """What is needed of a model, such as a fitted :class:`puarena.PUClassifier`."""
 
     @property
@@ -69,7 +69,7 @@ def adjust_prior(probabilities: npt.ArrayLike, prior_from: float, prior_to: floa
     return np.asarray(positive / (positive + negative))
 
 
-def estimate_prior_shift(model: FittedModel, X_new: Any, level: float = 0.95) -> PriorEstimate:
+def estimate_prior_shift(model: ProbabilityModel, X_new: Any, level: float = 0.95) -> PriorEstimate:
     """Estimate the share of positives in a new batch of unlabeled rows.
 
     It is valid if the batch differs from the population that the model was fitted for in its share
@@ -118,14 +118,14 @@ def estimate_prior_shift(model: FittedModel, X_new: Any, level: float = 0.95) ->
 
 def compute_weights(p: Floats, prior: float) -> Floats:
     """Return the distribution over ``SHARES`` given probabilities for a share of ``prior``."""
-    p = np.clip(p, MARGIN, 1 - MARGIN)
+    p = np.clip(p, PROBABILITY_MARGIN, 1 - PROBABILITY_MARGIN)
     # The densities of a row among positives and among negatives, up to the same factor.
     positive, negative = p / prior, (1 - p) / (1 - prior)
     # One share at a time: a batch may have millions of rows.
     evidence = np.array(
         [np.log(share * positive + (1 - share) * negative).mean() for share in SHARES]
     )
-    evidence *= min(len(p), MAX_ROWS)
+    evidence *= min(len(p), MAX_COUNTED_ROWS)
     evidence -= 0.5 * ((logit(SHARES) - logit(prior)) / SPREAD) ** 2
     weight = np.exp(evidence - evidence.max())
     return np.asarray(weight / weight.sum())

@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 POSITIVE, NEGATIVE, UNLABELED = "positive", "negative", "unlabeled"
 WORDS = {POSITIVE, NEGATIVE, UNLABELED}  # text that needs no positive label
 NUMBERS = {"1", "-1", "0"}  # positive, negative and unlabeled, if all three are there
-MAX_LISTED = 5  # values in an error message
+MAX_LISTED_VALUES = 5  # values in an error message
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def _normalize(value: Any) -> str:
 
 
 def _list(values: npt.NDArray[Any]) -> str:
-    shown = ", ".join(map(repr, values[:MAX_LISTED].tolist()))
-    return f"{shown}, …" if len(values) > MAX_LISTED else shown
+    shown = ", ".join(map(repr, values[:MAX_LISTED_VALUES].tolist()))
+    return f"{shown}, …" if len(values) > MAX_LISTED_VALUES else shown
 
 
 def check_weights(weight: npt.NDArray[np.float64] | None, positive: Flags) -> None:

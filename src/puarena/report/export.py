@@ -16,7 +16,7 @@ from puarena.results.folder import write_summary
 from puarena.results.records import SummaryFacts
 from puarena.utils.identity import digest
 
-ROWS = """
+SELECTED_RECORDS = """
     SELECT curves.* FROM curves SEMI JOIN (
         SELECT run, step FROM picks
         UNION SELECT run, max(step) AS step FROM curves GROUP BY run
@@ -57,8 +57,8 @@ def export(
             failures=tuple(store.failures()),
             puarena=__version__,
         )
-        write_summary(con, ROWS, _describe(store, facts, notes), path)
-        ((kept,),) = con.execute(f"SELECT count(*) FROM ({ROWS})").fetchall()
+        write_summary(con, SELECTED_RECORDS, _describe(store, facts, notes), path)
+        ((kept,),) = con.execute(f"SELECT count(*) FROM ({SELECTED_RECORDS})").fetchall()
     return {"runs": int(runs), "records": int(kept), "of": int(records)}
 
 

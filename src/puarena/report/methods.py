@@ -63,7 +63,7 @@ class Method:
         )
 
 
-METHOD = tuple(field.name for field in fields(Method))
+METHOD_COLUMNS = tuple(field.name for field in fields(Method))
 
 
 def read_problems(frame: DataFrame) -> list[Problem]:
@@ -73,7 +73,7 @@ def read_problems(frame: DataFrame) -> list[Problem]:
 
 def read_methods(frame: DataFrame) -> list[Method]:
     """Return the method of every row of a frame."""
-    return _read_rows(frame, METHOD, lambda row: Method(**row))
+    return _read_rows(frame, METHOD_COLUMNS, lambda row: Method(**row))
 
 
 def _read_rows(

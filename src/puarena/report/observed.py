@@ -18,7 +18,7 @@ from puarena.report.statistics.bootstrap import percentile_interval
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-DRAWS = 2_000  # of the bootstrap
+BOOTSTRAP_DRAWS = 2_000  # of the bootstrap
 MIN_METHODS = 4  # for a rank correlation
 SCORE, SCORE_OF_UNLABELED = "auc", "auc-unlabeled"
 Floats = npt.NDArray[np.float64]
@@ -83,7 +83,7 @@ def _summarize(algorithm: str, frame: DataFrame) -> ObservedRow:
     # One problem has only its splits to tell how far the mean is sure.
     values = means if len(means) > 1 else frame[column].to_numpy(float)
     rng = np.random.default_rng(0)
-    drawn = values[rng.integers(0, len(values), (DRAWS, len(values)))].mean(1)
+    drawn = values[rng.integers(0, len(values), (BOOTSTRAP_DRAWS, len(values)))].mean(1)
     low, high = percentile_interval(drawn) if len(values) > 1 else (np.nan, np.nan)
     other = METRICS[SCORE_OF_UNLABELED].column
     unlabeled = float(frame[other].mean()) if other in frame else np.nan
@@ -123,7 +123,7 @@ def correlate_orders(
     drawn = np.array(
         [
             correlate([side[rng.integers(0, len(side), len(side))] for side in sides])
-            for _ in range(DRAWS // 4)
+            for _ in range(BOOTSTRAP_DRAWS // 4)
         ]
     )
     low, high = percentile_interval(drawn[np.isfinite(drawn)])

@@ -343,7 +343,7 @@ ALGORITHM_COLUMNS = {
     "probability-same": ("same", "probability"),
     "probability-worse": ("worse", "probability"),
 }
-FORMATS = {"rank": ".2f", "whole": ".0f", "share": ".1%", "probability": ".2f"}
+NUMBER_FORMATS = {"rank": ".2f", "whole": ".0f", "share": ".1%", "probability": ".2f"}
 PAIR_STATISTICS = ("wins", "ties", "losses")
 MEANINGS = {
     "elo": "Elo: rating from battles of splits; {origin}.",
@@ -488,8 +488,8 @@ def format_places(low: float, high: float) -> str:
 
 
 def _format_statistic(value: float, form: str, metric: Metric) -> str:
-    if form in FORMATS:
-        return f"{value:{FORMATS[form]}}"
+    if form in NUMBER_FORMATS:
+        return f"{value:{NUMBER_FORMATS[form]}}"
     return format_number(value, metric.decimals, sign=form == "difference")
 
 
@@ -498,7 +498,7 @@ def _format_range(low: float, high: float, form: str, metric: Metric) -> str:
         return "--"
     if form == "place":
         return format_places(low, high)
-    spec = FORMATS.get(form, f".{metric.decimals}f")
+    spec = NUMBER_FORMATS.get(form, f".{metric.decimals}f")
     return f"{low:{spec}} to {high:{spec}}"
 
 

@@ -13,7 +13,7 @@ from puarena.metrics import CRITERIA, METRICS, list_cautions
 from puarena.pu import labeling
 from puarena.pu.labeling import SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
-from puarena.report.methods import METHOD, Method, in_order, read_methods, read_problems
+from puarena.report.methods import METHOD_COLUMNS, Method, in_order, read_methods, read_problems
 from puarena.report.select import aggregate, keep_algorithms, select
 from puarena.report.sources import Source, open_curves
 from puarena.utils.notebook import Bold, HtmlList, html_table
@@ -177,7 +177,7 @@ class ResultTable:
         problem = self.problem.to_columns()
         lines = []
         for row in self.rows:
-            method = {name: getattr(row.method, name) for name in METHOD}
+            method = {name: getattr(row.method, name) for name in METHOD_COLUMNS}
             for column, cell in zip(self.columns, row.cells, strict=True):
                 numbers = {name: getattr(cell, name) for name in (*CELL_NUMBERS, "best", "chance")}
                 where = {"metric": column.metric, "criterion": column.criterion}

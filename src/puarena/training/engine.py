@@ -70,8 +70,8 @@ class Fleet:
         sees them, if that differs by more than a view.
         """
         cls = _find_class(rows)
-        if config.optimizer not in optim.CHOICES:
-            raise unknown_name("optimizer", config.optimizer, optim.CHOICES)
+        if config.optimizer not in optim.OPTIMIZER_CHOICES:
+            raise unknown_name("optimizer", config.optimizer, optim.OPTIMIZER_CHOICES)
         self.rows, self.config = rows, config
         self.device, self.dtype = torch.device(config.device), getattr(torch, config.dtype)
         if self.device.type == "cpu":

@@ -13,10 +13,8 @@ from torch import Tensor
 from puarena.algorithms import DEFAULT_LR, Optimizer
 from puarena.networks import RunNetwork, kernels, products
 
-CHOICES = (
-    "protocol",
-    "authors",
-)  # the same SGD for all, or what each method's authors trained it with
+# The same SGD for all, or what each method's authors trained it with
+OPTIMIZER_CHOICES = ("protocol", "authors")
 # Numbers of a run from which a parameter is updated run by run in one pass; below, three
 # operations on all runs cost less than a call for each.
 MIN_FUSED_NUMBERS = 1 << 15

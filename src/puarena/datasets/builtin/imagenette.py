@@ -23,7 +23,7 @@ from puarena.errors import UserError
 
 URL = "https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz"
 FOLDERS = "imagenette2", "imagenette2-320", "imagenette2-160"
-MAX_LISTED = 5  # in an error message
+MAX_LISTED_IMAGES = 5  # in an error message
 # Of the classes in order: the number of images in train and in val.
 COUNTS = {
     "n01440764": (963, 387),
@@ -186,5 +186,5 @@ def _check_complete(source: Path, missing: list[str]) -> None:
 
 
 def _shorten(texts: list[str]) -> str:
-    more = len(texts) - MAX_LISTED
-    return ", ".join(texts[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - MAX_LISTED_IMAGES
+    return ", ".join(texts[:MAX_LISTED_IMAGES]) + (f" and {more} more" if more > 0 else "")

@@ -14,11 +14,8 @@ from torch import Tensor
 
 from puarena.networks.kernels import enter_device
 
-ROWS, BATCH, HIDDEN = (
-    4,
-    32,
-    64,
-)  # rows of a forward program; batch and hidden units of a backward program's tile
+ROWS = 4  # of a forward program
+BATCH, HIDDEN = 32, 64  # examples and hidden units of a backward program's tile
 
 
 @triton.jit

@@ -5,9 +5,9 @@ from __future__ import annotations
 from puarena.metrics import METRICS
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.figures import base
-from puarena.report.methods import METHOD
+from puarena.report.methods import METHOD_COLUMNS
 
-SAME_METHOD = [name for name in METHOD if name not in {"algorithm", "calibrated"}]
+SAME_METHOD = [name for name in METHOD_COLUMNS if name not in {"algorithm", "calibrated"}]
 PAIRED = [*PROBLEM_COLUMNS, *SAME_METHOD, "problem", "split"]
 
 

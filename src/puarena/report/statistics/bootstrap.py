@@ -1,8 +1,8 @@
 """Bootstrap intervals, aggregates over problems and splits, and the Bayesian signed-rank test.
 
 Scores are frames with one line per problem and split (or per problem) and one column per
-algorithm. Every statistic is a tidy frame with the columns ``COLUMNS``, one row per algorithm,
-pair or test. Where results are too few, ``value`` is NaN and ``note`` gives the reason.
+algorithm. Every statistic is a tidy frame with the columns ``STATISTIC_COLUMNS``, one row per
+algorithm, pair or test. Where results are too few, ``value`` is NaN and ``note`` gives the reason.
 
 scikit-posthocs, baycomp and rliable were tried. They pull in statsmodels, seaborn, matplotlib and
 arch, and replace 35 to 95 lines each.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-COLUMNS = ("algorithm", "other", "statistic", "value", "low", "high", "n", "note")
+STATISTIC_COLUMNS = ("algorithm", "other", "statistic", "value", "low", "high", "n", "note")
 ALPHA = 0.05
 BOOTSTRAP_DRAWS = 10_000
 STRATIFIED_DRAWS = 2_000  # of the splits inside every problem, for IQM and profiles

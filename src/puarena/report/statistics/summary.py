@@ -264,7 +264,7 @@ class Statistics:
     over: str
     reference: str  # of differences and pairs: the given algorithm, otherwise the best
     standings: Standings
-    frame: DataFrame  # tidy, see ``bootstrap.COLUMNS``
+    frame: DataFrame  # tidy, see ``bootstrap.STATISTIC_COLUMNS``
     notes: tuple[str, ...]  # about all statistics; the frame has those of each
     naive: str = ""  # which methods are above the best naive baseline, in a sentence
 
