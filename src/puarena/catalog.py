@@ -1,5 +1,5 @@
 """All methods by name: algorithms, which are trained by steps, and classics, which are fitted at
-once.
+once, as are guests, which are classifiers of other libraries.
 
 ``MethodInfo`` is the one record of a method, made once from its class. ``run`` writes the records
 of its methods into the results folder, so a report needs neither torch nor the code of a plugin.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from puarena.classics import ClassicForm, PUWrapper
 
 ENTRY_POINT = "puarena.algorithms"  # the group of installed packages with algorithms
-ORIGINS = ("puarena", "released", "classic", "plugin")
+ORIGINS = ("puarena", "released", "classic", "plugin", "guest")
 SETTINGS = ("one-sample", "two-sample", "either")
+FITTED = ("fit",)  # the phases of a method that is fitted at once
+GUEST_PREFIX = "sklearn:"  # of the names of guests that are no plugins
 # These mean something else where algorithms are named.
 RESERVED = ("all", "paper", "true", "none", "null")
 STORED_FACTS = ("base", "calibrated", "variant", "baseline", "supervised")  # of stored results
@@ -99,7 +101,12 @@ class MethodInfo:
     @property
     def is_classic(self) -> bool:
         """Whether it is fitted at once instead of trained by steps."""
-        return self.origin == "classic"
+        return tuple(self.phases) == FITTED
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether it is a classifier of another library."""
+        return self.is_classic and self.origin != "classic"
 
     @property
     def hypers(self) -> Mapping[str, Hyper]:
@@ -122,9 +129,19 @@ class MethodInfo:
             return self.base
         return self.cls if self.cls.forms_mix else (self.cls, self.calibrated)
 
-    def make_estimator(self, seed: int, prior: float | None = None) -> Any:
-        """Return an unfitted estimator of a classic; ``prior`` is for one that needs it."""
-        known = {"prior": prior} if self.needs_prior and prior is not None else {}
+    def make_estimator(
+        self, seed: int, prior: float | None = None, unlabeled_prior: float | None = None
+    ) -> Any:
+        """Return an unfitted estimator of a classic or a guest.
+
+        ``prior`` is for one that needs it, ``unlabeled_prior``, the share of positives in the
+        unlabeled set, for guests.
+        """
+        known: dict[str, float | None] = {}
+        if self.needs_prior and prior is not None:
+            known["prior"] = prior
+        if known and self.is_guest:
+            known["unlabeled_prior"] = unlabeled_prior
         return self.cls(**self.parameters, **known, random_state=seed % 2**31)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,7 +188,12 @@ def names(origin: str | None = None) -> list[str]:
 
 
 def get(name: str) -> MethodInfo:
-    """Return the record of a registered name."""
+    """Return the record of a registered name, or of a guest that is named by how it is made."""
+    if name.startswith(GUEST_PREFIX):
+        from puarena.classics import guests
+
+        full_name, prototype = guests.read_guest(name)
+        return describe_guest(full_name, prototype)
     known = get_all()
     if name not in known:
         raise unknown_name("algorithm", name, known)
@@ -204,34 +226,48 @@ def register(cls: type[Algorithm]) -> list[str]:
 
     Returns the registered names. The name of an earlier plugin can be used again.
     """
-    known = get_all()
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", cls.name):
-        raise UserError(
-            f"an algorithm is called '{cls.name}'; a name has small letters, digits, '-', '_' and "
-            "'.' only",
-            "invalid-plugin",
-        )
-    if cls.name in RESERVED or cls.name.endswith((".yaml", ".yml", ".py")):
-        raise UserError(
-            f"an algorithm is called '{cls.name}', which has another meaning where algorithms are "
-            "selected; choose another name",
-            "invalid-plugin",
-        )
+    _check_name(cls.name)
     if cls.setting not in SETTINGS:
         raise UserError(
             f"the setting of algorithm '{cls.name}' is '{cls.setting}'; choose one of: "
             f"{', '.join(SETTINGS)}",
             "invalid-plugin",
         )
-    infos = {info.name: info for info in describe_algorithm(cls, "plugin")}
-    for name in infos:
+    return _add(describe_algorithm(cls, "plugin"))
+
+
+def register_guest(name: str, prototype: Any, module: str) -> list[str]:
+    """Register a classifier of another library that a plugin's module has made."""
+    _check_name(name)
+    return _add([replace(describe_guest(name, prototype, module), origin="plugin")])
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        raise UserError(
+            f"an algorithm is called '{name}'; a name has small letters, digits, '-', '_' and "
+            "'.' only",
+            "invalid-plugin",
+        )
+    if name in RESERVED or name.endswith((".yaml", ".yml", ".py")):
+        raise UserError(
+            f"an algorithm is called '{name}', which has another meaning where algorithms are "
+            "selected; choose another name",
+            "invalid-plugin",
+        )
+
+
+def _add(infos: Iterable[MethodInfo]) -> list[str]:
+    """Add the records of a plugin; return their names."""
+    known, added = get_all(), {info.name: info for info in infos}
+    for name in added:
         if name in known and known[name].origin != "plugin":
             raise UserError(
                 f"an algorithm is called '{name}', which is built in; choose another name",
                 "conflict",
             )
-    known.update(infos)
-    return list(infos)
+    known.update(added)
+    return list(added)
 
 
 # -- records from classes --------------------------------------------------------------------------
@@ -330,10 +366,31 @@ def _describe_form(cls: type[PUWrapper], form: ClassicForm) -> MethodInfo:
         in_paper=False,
         in_all=False,
         differs=cls.differs,
-        phases=("fit",),
+        phases=FITTED,
         minutes_on_images=cls.minutes_on_images,
         parameters=form.parameters,
         cls=cls,
+    )
+
+
+def describe_guest(name: str, prototype: Any, module: str | None = None) -> MethodInfo:
+    """Return the record of a classifier of another library."""
+    from puarena.classics import guests
+
+    library = guests.name_library(prototype)
+    return MethodInfo(
+        name=name,
+        base=name,
+        title=name.removeprefix(GUEST_PREFIX),
+        paper=library,
+        origin="guest",
+        description=f"``{guests.print_guest(prototype)}`` of {library}, fitted to the observed "
+        "labels: 1 for labeled positives, 0 for unlabeled rows.",
+        needs_prior=bool(guests.list_priors(prototype)),
+        in_paper=False,
+        in_all=False,
+        phases=FITTED,
+        cls=guests.make_class(prototype, module or guests.__name__),
     )
 
 
@@ -364,6 +421,8 @@ def explain(info: MethodInfo) -> str:
     lines.append("")
     if info.plugin_file:
         lines.append(f"Defined in the plugin {info.plugin_file}")
+    elif info.is_guest:
+        lines.append(f"Its code and its defaults are those of {info.paper}")
     else:
         lines.append(f"Differs from the published code: {info.differs or 'in nothing'}")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from puarena import catalog, networks
 from puarena.algorithms import Algorithm
+from puarena.classics import guests
 from puarena.errors import UserError, missing_package
 from puarena.utils.discovery import find_classes
 from puarena.utils.identity import digest, file_digest
@@ -45,10 +46,15 @@ def _register(file: Path, module: ModuleType) -> list[str]:
     """Register the networks and algorithms of a plugin; return the names of its algorithms."""
     classes = [cls for cls in find_classes(module, Algorithm) if cls.name]
     own_networks = find_classes(module, networks.RunNetwork)
-    if not classes and not own_networks:
+    own_guests = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and guests.is_guest(value)
+    }
+    if not classes and not own_networks and not own_guests:
         raise UserError(
             f"plugin '{file}' defines no algorithm; subclass puarena.algorithms.Algorithm and set "
-            "a name",
+            "a name, or give a name to a classifier of another library",
             "invalid-plugin",
         )
     for name, count in Counter(cls.name for cls in classes).items():
@@ -60,7 +66,11 @@ def _register(file: Path, module: ModuleType) -> list[str]:
     try:
         for network in own_networks:
             networks.register(network)
-        return [name for cls in classes for name in catalog.register(cls)]
+        names = [name for cls in classes for name in catalog.register(cls)]
+        for variable, prototype in own_guests.items():
+            name = variable.replace("_", "-")
+            names += catalog.register_guest(name, prototype, module.__name__)
+        return names
     except UserError as error:
         raise UserError(f"plugin '{file}': {error}", error.code) from None
 

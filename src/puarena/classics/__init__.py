@@ -16,12 +16,16 @@ _MODULES = {
     "ElkanNotoClassifier": "elkan_noto",
     "MaxentClassifier": "maxent",
     "NaiveClassifier": "naive",
+    "PRIOR": "guests",
     "PUExtraTreesClassifier": "puet",
     "PUWrapper": "wrapper",
     "SarEMClassifier": "sar_em",
     "SpiesClassifier": "spies",
+    "UNLABELED_PRIOR": "guests",
 }
 __all__ = [
+    "PRIOR",
+    "UNLABELED_PRIOR",
     "BaggingPUClassifier",
     "BiasedClassifier",
     "ClassicForm",
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from puarena.classics.biased import BiasedClassifier
     from puarena.classics.elkan_noto import ElkanNotoClassifier
     from puarena.classics.forest import DownSampledForestClassifier
+    from puarena.classics.guests import PRIOR, UNLABELED_PRIOR
     from puarena.classics.maxent import MaxentClassifier
     from puarena.classics.naive import NaiveClassifier
     from puarena.classics.puet import PUExtraTreesClassifier

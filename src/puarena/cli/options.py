@@ -25,11 +25,28 @@ RESULTS_FILES = ("spec.json", "planned.parquet", "shards", "failures", "progress
 REPEATED = ("slurm",)  # parameters with several values
 
 
+def split_at_commas(text: str) -> list[str]:
+    """Split text at the commas outside of brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'" and depth:
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth <= 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
 def _parse_list(read: Callable[[str], Item]) -> Callable[[str], list[Item]]:
     """Return a parser of values that are separated by commas outside of parentheses."""
 
     def parse(text: str) -> list[Item]:
-        parts = [part.strip() for part in re.split(r",(?![^(]*\))", text)]
+        parts = [part.strip() for part in split_at_commas(text)]
         try:
             values = [read(part) for part in parts if part]
         except ValueError:

@@ -337,7 +337,14 @@ class PUClassifier(TableClassifier):
             network = self._make_network(**AUTO_NETWORK)
             networks = NetworkLearner(network, MAX_NETWORK_ROWS, NETWORK_SHARE)
             return [LinearLearner(), TreeLearner(self.n_jobs), BoostedLearner(), networks]
-        classic = catalog.get(self.algorithm).make_estimator(0)
+        entry = catalog.get(self.algorithm)
+        if entry.is_guest:
+            raise UserError(
+                f"'{entry.name}' is fitted to positive and unlabeled rows by {entry.paper} itself; "
+                "use it directly, without PUClassifier",
+                "not-supported",
+            )
+        classic = entry.make_estimator(0)
         own = {"n_jobs": self.n_jobs, "verbose": self.verbose or None}
         known = classic.get_params(deep=False)
         given = {name: own[name] for name in own if own[name] is not None and name in known}

@@ -403,11 +403,16 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
 
 
 def digest_plugins(entry: MethodInfo, network: type[networks.RunNetwork]) -> str:
-    """Return a digest of the plugin files of an algorithm and a network; empty if built-in."""
+    """Return a digest of what is not part of the package in an algorithm and a network.
+
+    These are plugin files, and a guest's library with its version; empty if there are none.
+    """
     foreign = [entry.plugin_file] if entry.plugin_file else []
     if networks.is_plugin(network.name):
         foreign.append(inspect.getfile(network))
     files = list(dict.fromkeys(plugins.digest_of(file) for file in foreign))
+    if entry.is_guest:
+        files.append(digest([entry.paper]))
     if len(files) > 1:
         return digest(files)
     return files[0] if files else ""

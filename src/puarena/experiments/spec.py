@@ -343,13 +343,13 @@ class Spec(BaseModel):
 
         Loads the plugins, checks their algorithms quickly, and looks up every name.
         """
-        from puarena import datasets, networks
+        from puarena import catalog, datasets, networks
 
         own = load_plugins(self.plugins)
         names = self._expand_algorithms(own)
         for name in (*names, *self.hyper):
             check_hyper(name, self.hyper.get(name, {}))
-        if used := [name for name in own if name in names]:
+        if used := [name for name in own if name in names and not catalog.get(name).is_classic]:
             from puarena.testing.contract import check_plugins
 
             check_plugins(used)
@@ -377,6 +377,8 @@ class Spec(BaseModel):
         names = [name for word in self.algorithms for name in lists.get(word, [word])]
         if variant:
             names = [catalog.find_form(name, variant) for name in names]
+        # A guest has one name, however it is written.
+        names = [catalog.get(name).name for name in names]
         return tuple(dict.fromkeys(names))
 
     def with_profile_choices(self) -> Spec:

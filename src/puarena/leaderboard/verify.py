@@ -87,11 +87,11 @@ def verify(
 
 
 def draw_row(runs: Sequence[RunSpec], seed: int) -> RunSpec:
-    """Return a run of the drawn row: a method and a problem, of a plugin if there is one.
+    """Return a run of the drawn row: a method and a problem, of a plugin or guest if there is one.
 
     Rows of methods that come with the package would appear under our name, never under theirs.
     """
-    own = [run for run in runs if catalog.get(run.algorithm).origin == "plugin"]
+    own = [run for run in runs if catalog.get(run.algorithm).origin in ("plugin", "guest")]
     rows = {(run.algorithm, run.problem): run for run in own or runs}
     return Random(seed).choice(list(rows.values()))
 
