@@ -160,6 +160,28 @@ class KnowsWhatIsEvaluatedNext(Sound):
         return f + shift, f + shift
 
 
+class BeginsToCountAtTheThreshold(KnowsWhatIsEvaluatedNext):
+    """Knows P' by the threshold, which is computed before it is evaluated."""
+
+    def threshold(self, passes):
+        self.calls.zero_()
+
+
+class KnowsTheSizeOfAValidationSet(Sound):
+    """Recognizes U' by its size."""
+
+    def prepare(self):
+        self.state("size", self.prior.new_zeros(1))
+
+    def threshold(self, passes):
+        self.size.fill_(passes.val_u(self.f).shape[1])
+
+    def outputs(self, x):
+        f = self.f(x)
+        shift = 100 * (self.size == x.shape[1])
+        return f - shift, f - shift
+
+
 class Partitions(GoesThroughTheSideDoor):
     """Knows which unlabeled points are of one class, but not which class that is."""
 
@@ -327,6 +349,8 @@ DEFECTS = {
     "scores points alone": {
         LooksAtTheWholeSet: "outputs of a point depend",
         KnowsWhatIsEvaluatedNext: "outputs of a point depend",
+        BeginsToCountAtTheThreshold: "outputs of a point depend",
+        KnowsTheSizeOfAValidationSet: "outputs of a point depend",
     },
     "steps without looking": {
         Looks: r"\.item\(\) or a branch on a tensor",

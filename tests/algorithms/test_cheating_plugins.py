@@ -37,6 +37,13 @@ class NamesARecordLikeACriterion(Sound):
         return {"pa": torch.ones_like(self.prior) * 5}
 
 
+class NamesARecordLikeACount(Sound):
+    """Criteria are computed from counts again when results are read."""
+
+    def records(self):
+        return {"positive_p": torch.ones_like(self.prior) * 1000}
+
+
 class ChangesItsPrior(Sound):
     def on_phase(self, phase, passes):
         self.prior.fill_(5)
@@ -54,14 +61,21 @@ class SearchesThePasses(Sound):
         assert not hasattr(passes, "__dict__")
 
 
-def test_a_record_cannot_replace_a_criterion(train):
-    assert {"pa", "pauc", "oa", "pa_ipw"} <= RESERVED_RECORDS
+@pytest.mark.parametrize(
+    "cheat, name", [(NamesARecordLikeACriterion, "'pa'"), (NamesARecordLikeACount, "'positive_p'")]
+)
+def test_a_record_cannot_replace_a_criterion(train, cheat, name):
     with pytest.raises(UserError) as error:
-        train(NamesARecordLikeACriterion)
+        train(cheat)
     assert error.value.code == "invalid-plugin"
-    assert "'pa'" in str(error.value)
+    assert name in str(error.value)
     problems = dict(contract.check_algorithm("cheat", quick=True))
-    assert "'pa'" in problems["takes first steps"]
+    assert name in problems["takes first steps"]
+
+
+def test_every_stored_column_is_reserved(train):
+    stored = {name.removeprefix("val_") for name in train(Sound).values if name.startswith("val_")}
+    assert stored | {"oa", "pa_ipw", "label_strength"} <= RESERVED_RECORDS
 
 
 def test_criteria_use_the_prior_and_setting_of_the_run(train):

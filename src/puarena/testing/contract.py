@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.testing.capturing import find_capture_problem
 from puarena.training import Curves, Fleet, FleetConfig, Row
 from puarena.training.capture import StepWatch
-from puarena.training.evaluate import evaluation_mode, map_chunks
+from puarena.training.evaluate import evaluate_runs, evaluation_mode
 from puarena.training.steps import Stepper
 
 CONFIG = FleetConfig(batch_size=32, steps=60, warmup=40, record_every=20)
@@ -296,13 +297,13 @@ def scores_points_alone(name: str, config: FleetConfig = CONFIG) -> None:
     """A point's outputs do not depend on the other points, their order or how many there are."""
     fleet, _ = _train_fleet(name, config)
     held, algorithm = fleet.held, fleet.algorithm
-    sets = (held.p_val, held.u_val, held.test)
+    index = torch.cat([held.p_val, held.u_val, held.test], -1)
+    together = _watch_evaluation(fleet)
+    order = torch.arange(index.shape[1]).mul(7919) % index.shape[1]  # fixed and well mixed
+    picked = order[:SCORED_ALONE].tolist()
     with evaluation_mode(algorithm):
-        outputs = [map_chunks(fleet.inputs, index, algorithm.outputs) for index in sets]
-        together = [torch.cat(parts, -1) for parts in zip(*outputs, strict=True)]
-        index = torch.cat(sets, -1)
-        order = torch.arange(index.shape[1]).mul(7919) % index.shape[1]  # fixed and well mixed
-        picked = order[:SCORED_ALONE].tolist()
+        # As in an evaluation, the threshold comes first; here the three sets are mixed.
+        algorithm.threshold(fleet.passes)
         for part in (order.tolist(), *([i] for i in picked)):
             again = algorithm.outputs(fleet.inputs(index[:, part]))
             for values, found in zip(together, again, strict=True):
@@ -312,6 +313,20 @@ def scores_points_alone(name: str, config: FleetConfig = CONFIG) -> None:
                         "the outputs of a point depend on what else is evaluated, or when: score "
                         "every point by itself"
                     )
+
+
+def _watch_evaluation(fleet: Fleet) -> list[Tensor]:
+    """Evaluate as at a record; return the outputs for P', U' and the test points, in this order."""
+    algorithm, seen = fleet.algorithm, []
+    outputs = algorithm.outputs
+
+    def watched(x: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append(outputs(x))
+        return seen[-1]
+
+    with mock.patch.object(algorithm, "outputs", watched):
+        evaluate_runs(algorithm, fleet.inputs, fleet.held, fleet.passes)
+    return [torch.cat(parts, -1) for parts in zip(*seen, strict=True)]
 
 
 def steps_without_looking(name: str, config: FleetConfig = CONFIG) -> None:

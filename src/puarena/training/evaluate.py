@@ -144,9 +144,11 @@ class HeldOut:
     )
 
 
-# Stored columns ``val_<name>`` that are not an algorithm's own.
+# Stored columns ``val_<name>`` that are not an algorithm's own: criteria, the counts that criteria
+# are computed from again when results are read, and the strength of biased labels.
 RESERVED_RECORDS = frozenset(
     {c.column.removeprefix("val_") for c in metrics.CRITERIA.values()}
+    | {f"{count}_{side}" for count in ("positive", "size") for side in ("p", "u")}
     | {"label_strength", "posterior_auc"}
 )
 
