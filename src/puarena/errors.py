@@ -39,6 +39,10 @@ class UserError(ValueError):
         return type(self), (str(self), self.code)
 
 
+class PUWarning(UserWarning):
+    """The base of this package's warnings."""
+
+
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest choice, or a list if none is close."""
     options = sorted(set(choices))

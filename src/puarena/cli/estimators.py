@@ -101,6 +101,10 @@ def fit(
     search: Search = 1,
     steps: Steps = 2000,
     seed: Seed = 0,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", parser=opt.parse_file, help="write a page about the fit"),
+    ] = None,
     plugin: opt.Plugins = None,
     device: opt.Device = "auto",
 ) -> None:
@@ -113,6 +117,8 @@ def fit(
     from puarena.pu import labeling
 
     choose_device(device)
+    opt.check_outputs([out], [table])
+    opt.check_outputs([html], [table, out])
     setting = labeling.get_setting(setting).title
     frame = tables.read_table(table)
     X = tables.read_features(frame, table, label, features, drop)
@@ -142,12 +148,16 @@ def fit(
     for note in fitted.notes:
         log.info(f"note: {note}")
     fitted.model.save(out)
+    page = ""
+    if html is not None:
+        fitted.model.report(html, title=f"A fit to {table.name}")
+        page = f"\npage in {html}"
     if fitted.bias_warning:
         log.warning(f"warning: {fitted.bias_warning}")
     options = "".join(f" --plugin {path}" for path in plugin or ())
     following = f"puarena predict {out} TABLE --out scores.csv{options}"
-    text = f"{fitted.describe()}\nmodel in {out}; next: {following}"
-    emit(ctx, {"out": out, **fitted.to_dict()}, text)
+    text = f"{fitted.describe()}\nmodel in {out}; next: {following}{page}"
+    emit(ctx, {"out": out, "html": html, **fitted.to_dict()}, text)
 
 
 @app.command()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from puarena.errors import UserError
+from puarena.errors import PUWarning, UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ MAX_LOG_ODDS = 5.0  # of the share of labeled rows with a value
 MISSING, OTHER = "(missing)", "(other)"
 
 
-class TableWarning(UserWarning):
+class TableWarning(PUWarning):
     """A warning about the content of a table."""
 
 
@@ -294,6 +294,33 @@ class TableEncoder:
             count = model.components.components_.shape[0]
             names += [f"{name} component {at + 1}" for at in range(count)]
         return names
+
+    def find_places(self) -> dict[str, tuple[list[int], list[int], list[int]]]:
+        """Return where each column of the table is in the dense form, that of trees and the linear.
+
+        The last is for tables with text; it has the words in place of their components.
+        """
+        used = [column for column in self.columns if column.kind != "dropped"]
+        places: dict[str, tuple[list[int], list[int], list[int]]] = {
+            column.name: ([], [], []) for column in used
+        }
+        ends = [0, 0, 0]
+
+        def append(name: str, *counts: int) -> None:
+            for form, count in enumerate(counts):
+                places[name][form].extend(range(ends[form], ends[form] + count))
+                ends[form] += count
+
+        for column in used:
+            count = len(column.dense_names)
+            append(column.name, count, len(column.part_names), count)
+        for column in used:
+            if self.rates is not None and column.has_others:
+                append(column.name, 1, 1, 1)
+        for name, model in self.texts.items():
+            count = model.components.components_.shape[0]
+            append(name, count, count, len(model.words.vocabulary_))
+        return places
 
     @property
     def width(self) -> int:

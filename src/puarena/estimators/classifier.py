@@ -21,6 +21,7 @@ from puarena.classics.wrapper import fit_weighted
 from puarena.errors import UserError
 from puarena.estimators.calibration import average_posterior
 from puarena.estimators.doubts import warn_of_fit
+from puarena.estimators.importance import draw_sample_of_rows
 from puarena.estimators.learners import (
     BoostedLearner,
     ClassifierLearner,
@@ -30,6 +31,7 @@ from puarena.estimators.learners import (
     PUTable,
     TreeLearner,
     TriedLearner,
+    assign_folds,
     fit_learners,
     report_learners,
     standardize_scores,
@@ -266,6 +268,13 @@ class PUClassifier(TableClassifier):
             The fitted estimator.
         """
         self._validate_params()
+        with self._collect_notes():
+            return self._fit(X, y, sample_weight, propensity, groups)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, propensity: Any, groups: Any
+    ) -> PUClassifier:
+        """Fit learners, or the network that is named."""
         warn_of_calibrator()
         if self._is_network():
             if groups is not None:
@@ -290,6 +299,7 @@ class PUClassifier(TableClassifier):
             each.judge(table, each.posterior)
         self.report_ = report_learners(tried, refused)
         self._set_ensemble(used, table)
+        self.sample_ = draw_sample_of_rows(table, assign_folds(table))
         self.algorithm_ = used.name
         self.best_score_ = used.criteria[self.selection or "pa"]
         names = None if self.encoder_ is None else self.encoder_.dense_names
@@ -351,7 +361,7 @@ class PUClassifier(TableClassifier):
         return [ClassifierLearner(classic.set_params(**given), self.algorithm)]
 
     def sensitivity(
-        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
+        self, X: Any = None, y: Any = None, priors: Sequence[float] | None = None
     ) -> list[dict[str, float]]:
         """Return what other priors would change; see :class:`TableClassifier`."""
         if not self._is_network():
@@ -389,6 +399,7 @@ class PUClassifier(TableClassifier):
             The fitted estimator.
         """
         learner = ClassifierLearner(self.algorithm)
+        self.sample_ = None
         if hasattr(self, "batches_"):
             table = self._read_batch(X, y, sample_weight)
             (fitted,) = self.model_.parts[0].models

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from puarena.errors import PUWarning
 from puarena.estimators.evaluation import compute_proxy_auc
 from puarena.estimators.learners import PUTable
 from puarena.estimators.scar import describe_bias
@@ -24,11 +25,11 @@ MAX_DISAGREEMENT = 0.25
 BBE_CONFIDENCE = 0.1
 MIN_ERRORS = 2.0  # standard errors by which P must be ranked above U
 MIN_COPIES, MIN_COPIED_SHARE = 3, 0.02  # of unlabeled rows that are copies of labeled ones
-MIN_DIFFERENT_SHARE = 0.9  # of unlabeled rows; with fewer, copies are to be expected
+COPIES_RATIO = 3.0  # to the copies of as many unlabeled rows, which are to be expected
 MAX_COMPARED_ROWS = 20_000
 
 
-class DataWarning(UserWarning):
+class DataWarning(PUWarning):
     """The rows or labels of a table are not what a classifier of this package expects."""
 
 
@@ -127,7 +128,10 @@ def _count_copies(table: PUTable) -> int:
         return 0
     rows = np.ascontiguousarray(x).view(np.dtype((np.void, x.dtype.itemsize * x.shape[1]))).ravel()
     positive = table.labels.positive
-    of_u = rows[~positive]
+    of_u = np.random.default_rng(table.seed).permutation(rows[~positive])
     copies = int(np.isin(of_u, rows[positive]).sum())
-    few = copies < max(MIN_COPIES, MIN_COPIED_SHARE * positive.sum())
-    return 0 if few or len(np.unique(of_u)) < MIN_DIFFERENT_SHARE * len(of_u) else copies
+    # Rows of few values, or with gaps, are alike without being copies: as many unlabeled rows.
+    others = of_u[: min(int(positive.sum()), len(of_u) // 2)]
+    alike = np.isin(of_u[len(others) :], others).mean() * len(of_u)
+    least = max(MIN_COPIES, MIN_COPIED_SHARE * positive.sum(), COPIES_RATIO * alike)
+    return copies if copies >= least else 0

@@ -175,11 +175,20 @@ class Ensemble:
     parts: list[EnsemblePart]
     posterior: PosteriorCalibration | None = None  # None: the mean itself is the log-odds
 
-    def decide(self, rows: EncodedRows) -> Floats:
-        """Return the log-odds of being positive."""
+    def decide(self, rows: EncodedRows, fold: Index | None = None) -> Floats:
+        """Return the log-odds of being positive.
+
+        With the ``fold`` of every row, each is scored by the models that have not seen it.
+        """
         score = np.zeros(len(rows))
         for part in self.parts:
-            mean = np.mean([model.score(rows) for model in part.models], axis=0)
+            if fold is None or len(part.models) == 1:
+                mean = np.mean([model.score(rows) for model in part.models], axis=0)
+            else:
+                mean = np.zeros(len(rows))
+                for k in np.unique(fold):
+                    held = np.flatnonzero(fold == k)
+                    mean[held] = part.models[k].score(rows[held])
             score += part.weight * (mean - part.center) / part.scale
         return score if self.posterior is None else self.posterior(score)
 

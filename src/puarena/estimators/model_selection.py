@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from puarena import metrics
-from puarena.errors import UserError, unknown_name
+from puarena.errors import PUWarning, UserError, unknown_name
 from puarena.metrics import Counts
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
@@ -259,7 +259,7 @@ class PUScorer:
         return value
 
 
-class MisuseWarning(UserWarning):
+class MisuseWarning(PUWarning):
     """A tool of scikit-learn is used in a way that goes wrong with unlabeled rows."""
 
 

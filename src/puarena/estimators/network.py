@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from puarena import algorithms, catalog, metrics, networks, paper
 from puarena.algorithms import Setup
-from puarena.errors import UserError
+from puarena.errors import PUWarning, UserError
 from puarena.estimators.calibration import PUScores, fit_slopes
 from puarena.estimators.cuts import keep_rows
+from puarena.estimators.importance import draw_sample_of_rows
 from puarena.estimators.learners import (
     FOLDS,
     EncodedRows,
@@ -28,6 +29,7 @@ from puarena.estimators.learners import (
     EnsemblePart,
     Learner,
     PUTable,
+    assign_folds,
     choose_learner,
 )
 from puarena.estimators.table_classifier import TableClassifier, report_sensitivity
@@ -54,7 +56,7 @@ CURVE_COLUMNS["loss"] = "loss"
 WEIGHTED_CRITERIA = {"pa": "pa-ipw"}
 
 
-class SettingWarning(UserWarning):
+class SettingWarning(PUWarning):
     """The method is made for data of the other setting."""
 
 
@@ -543,7 +545,11 @@ class PUNetClassifier(TableClassifier):
         """
         self._validate_params()
         self._check_propensity_use(propensity)
-        table = self._read_table(X, y, sample_weight, propensity)
+        with self._collect_notes():
+            return self._fit(self._read_table(X, y, sample_weight, propensity))
+
+    def _fit(self, table: PUTable) -> PUNetClassifier:
+        """Train one network or several."""
         low, high = self.prior_interval_
         self._log(f"prior {self.prior_:.3f} ({low:.3f} to {high:.3f})")
         if self._count_members(table) > 1:
@@ -589,6 +595,7 @@ class PUNetClassifier(TableClassifier):
         learner = NetworkLearner(self)
         tried, self.report_ = choose_learner(table, [learner], self._log)
         self._set_ensemble(tried, table)
+        self.sample_ = draw_sample_of_rows(table, assign_folds(table))
         self._keep_history(learner.runs_[0])
         return self
 
@@ -607,6 +614,9 @@ class PUNetClassifier(TableClassifier):
             scores = scores.set_propensity(table.propensity[p], table.propensity[u])
         self.probability_ = fit_slopes(scores)
         self._keep_held_out(logit[p], logit[u], table)
+        self.sample_ = draw_sample_of_rows(
+            table, np.zeros(len(logit), np.int64), np.concatenate([p, u])
+        )
         self.threshold_ = trained.network.cut + self.shift_
         return self
 
@@ -727,11 +737,13 @@ class PUNetClassifier(TableClassifier):
         return on_record
 
     def sensitivity(
-        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
+        self, X: Any = None, y: Any = None, priors: Sequence[float] | None = None
     ) -> list[dict[str, float]]:
         """Train networks with several priors as one fleet; see the base class."""
         check_is_fitted(self)
-        if y is None:
+        if X is None and self.model_.posterior is not None:
+            return super().sensitivity(priors=priors)
+        if X is None or y is None:
             raise UserError("networks are trained again: sensitivity(X, y)", "missing-data")
         wanted = self._list_priors(priors)
         again = type(self)(**{**self.get_params(deep=False), "prior": wanted[0]})
@@ -763,7 +775,8 @@ class PUNetClassifier(TableClassifier):
             cut = held.find_cut(self.threshold, self.costs, self.budget)
             decisions.append(trained.network.score(encoded) - cut)
             rows.append((kept[p] - cut, kept[u] - cut))
-        return report_sensitivity(wanted, decisions, rows, again.held_out_)
+        weight = np.ones(len(encoded))
+        return report_sensitivity(wanted, decisions, weight, rows, again.held_out_)
 
 
 def _get_entry(name: str) -> Any:

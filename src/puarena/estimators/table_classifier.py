@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,9 +21,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from puarena.datasets.encoding import TableEncoder, is_frame
-from puarena.errors import UserError, unknown_name
+from puarena.errors import PUWarning, UserError, unknown_name
 from puarena.estimators.calibration import SlopeCalibration, average_posterior, fit_posterior
 from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
+from puarena.estimators.importance import RowSample
 from puarena.estimators.leaks import (
     warn_of_frequency,
     warn_of_guessed_label,
@@ -101,12 +104,40 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     probability_: SlopeCalibration
     shift_: float  # from the model's own threshold to the one in use
     threshold_: float
+    sample_: RowSample | None  # rows for ``report``; in no file
+    notes_: list[str]  # the warnings of ``fit``
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "sample_"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.allow_nan = True
         return tags
+
+    # -- warnings ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _collect_notes(self) -> Iterator[None]:
+        """Keep this package's warnings for ``report``, and issue all of them afterwards.
+
+        They are issued where ``fit`` was called, which is two frames above.
+        """
+        caught: list[warnings.WarningMessage] = []
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", PUWarning)
+                yield
+            own = [item for item in caught if issubclass(item.category, PUWarning)]
+            self.notes_ = list(dict.fromkeys(str(item.message) for item in own))
+        finally:
+            for item in caught:
+                if issubclass(item.category, PUWarning):
+                    warnings.warn(item.message, stacklevel=4)
+                else:
+                    warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
 
     # -- reading tables ----------------------------------------------------------------------------
 
@@ -469,8 +500,32 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return save_model(self, path)
 
+    def report(self, path: str | Path, title: str = "") -> Path:
+        """Write one page about the fit, which works offline; open it in a browser.
+
+        It has the data, the share of positives and its doubt, the learners, held-out scores,
+        calibration and lift, importances of columns, the cut and what it costs, warnings, and a
+        model card. Importances need rows of the table: they are missing if the model was loaded
+        from a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file, such as ``"fit.html"``; it is replaced if it exists.
+        title : str, optional
+            The title of the page.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from puarena.estimators.fit_page import write_fit_page
+
+        return write_fit_page(self, path, title)
+
     def sensitivity(
-        self, X: Any, y: Any = None, priors: Sequence[float] | None = None
+        self, X: Any = None, y: Any = None, priors: Sequence[float] | None = None
     ) -> list[dict[str, float]]:
         """Return what the predictions would be with other priors.
 
@@ -479,8 +534,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            The rows to predict; of networks the training data.
+        X : array-like or data frame of shape (n_samples, n_features), optional
+            The rows to predict; of networks the training data, which they need. Default: the rows
+            that were held out in fitting.
         y : array-like of shape (n_samples,), optional
             Of networks: their labels, as for ``fit``.
         priors : sequence of float, optional
@@ -497,7 +553,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         wanted = self._list_priors(priors)
-        decision, held = self._decide(self._check_input(X)), self.held_out_
+        held = self.held_out_
+        decision, weight = held.decision, held.weight
+        if X is not None:
+            decision = self._decide(self._check_input(X))
+            weight = np.ones(len(decision))
         setting = labeling.get_setting(self.setting)
         p, u = held.decision[held.labeled], held.decision[~held.labeled]
         decisions, rows = [], []
@@ -518,7 +578,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             cut = again.find_cut(self.threshold, self.costs, self.budget)
             decisions.append(posterior(decision) - cut)
             rows.append((side_p - cut, side_u - cut))
-        return report_sensitivity(wanted, decisions, rows, held)
+        return report_sensitivity(wanted, decisions, weight, rows, held)
 
     def _list_priors(self, priors: Sequence[float] | None) -> list[float]:
         """Return ``prior_`` and the priors to compare with it, each possible."""
@@ -543,17 +603,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 def report_sensitivity(
     priors: Sequence[float],
     decisions: Sequence[Floats],
+    weight: Floats,
     rows: Sequence[tuple[Floats, Floats]],
     held: HeldOutRows,
 ) -> list[dict[str, float]]:
-    """Return a line for every prior from decisions on all rows and on held-out ones of P and U."""
+    """Return a line for every prior from decisions on rows, with weights, and on held-out ones."""
     report = []
     for prior, decision, (p, u) in zip(priors, decisions, rows, strict=True):
         counts = count_positives(p, u, prior, held.one_sample, rate=held.rate)
         line = {
             "prior": prior,
-            "positive": float((decision >= 0).mean()),
-            "changed": float(((decision >= 0) != (decisions[0] >= 0)).mean()),
+            "positive": float(np.average(decision >= 0, weights=weight)),
+            "changed": float(np.average((decision >= 0) != (decisions[0] >= 0), weights=weight)),
         }
         line |= {name: float(metric(counts)) for name, metric in METRICS_OF_COUNTS.items()}
         line["pa"] = compute_criterion("pa", p, u, prior, held.one_sample, held.rate)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from puarena.errors import UserError
+from puarena.errors import PUWarning, UserError
 from puarena.priors.stacking import fit_stack
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
@@ -24,7 +24,7 @@ FEW_LABELS = 100  # with fewer, the linear model is regularized more
 MIN_PROBABILITY = 1e-6  # probabilities are kept this far from 0 and 1 before the logarithm
 
 
-class PriorWarning(UserWarning):
+class PriorWarning(PUWarning):
     """The estimate of the class prior is unreliable."""
 
 
