@@ -130,18 +130,22 @@ class MethodInfo:
         return self.cls if self.cls.forms_mix else (self.cls, self.calibrated)
 
     def make_estimator(
-        self, seed: int, prior: float | None = None, unlabeled_prior: float | None = None
+        self,
+        seed: int,
+        prior: float | None = None,
+        unlabeled_prior: float | None = None,
+        setting: str = "one-sample",
     ) -> Any:
         """Return an unfitted estimator of a classic or a guest.
 
         ``prior`` is for one that needs it, ``unlabeled_prior``, the share of positives in the
-        unlabeled set, for guests.
+        unlabeled set, and ``setting`` are for guests.
         """
-        known: dict[str, float | None] = {}
+        known: dict[str, float | str | None] = {"setting": setting} if self.is_guest else {}
         if self.needs_prior and prior is not None:
             known["prior"] = prior
-        if known and self.is_guest:
-            known["unlabeled_prior"] = unlabeled_prior
+            if self.is_guest:
+                known["unlabeled_prior"] = unlabeled_prior
         return self.cls(**self.parameters, **known, random_state=seed % 2**31)
 
     def to_json(self) -> dict[str, Any]:

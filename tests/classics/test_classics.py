@@ -182,7 +182,8 @@ def test_rows_of_the_benchmark(tmp_path):
 
 
 def test_all_does_not_mean_the_classics():
-    assert set(catalog.names("classic")) == {*ROWS, "sar-em-lr", "puet", "puet-c"}
+    others = {"sar-em-lr", "puet", "puet-c", "naive-lr", "naive-boosting"}
+    assert set(catalog.names("classic")) == {*ROWS, *others, "down-sampled-rf", "maxent"}
     problems = [{"dataset": "digits"}]
     assert not set(Spec(problems=problems).resolve().algorithms) & set(ROWS)
     assert "Elkan, Noto" in explain(catalog.get("elkan-noto"))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from puarena import __version__
 from puarena.classics.wrapper import Floats
 from puarena.errors import UserError, unknown_name
 
@@ -28,17 +29,18 @@ EXAMPLE = f"{PREFIX}pulearn.BaggingPuClassifier(n_estimators=50)"
 METHODS = ("predict_proba", "decision_function", "predict")
 
 
-class PriorValue(Enum):
-    """Stands for a class prior that the experiment gives, as the value of a parameter."""
+class GivenValue(Enum):
+    """Stands for what the experiment knows, as the value of a parameter."""
 
     PRIOR = "prior"  # the share of positives in the population
     UNLABELED_PRIOR = "unlabeled_prior"  # the share of positives in the unlabeled set
+    SETTING = "setting"  # "one-sample" or "two-sample"
 
     def __repr__(self) -> str:
         return self.value
 
 
-PRIOR, UNLABELED_PRIOR = PriorValue.PRIOR, PriorValue.UNLABELED_PRIOR
+PRIOR, UNLABELED_PRIOR = GivenValue.PRIOR, GivenValue.UNLABELED_PRIOR
 
 
 class Guest:
@@ -54,9 +56,14 @@ class Guest:
         self,
         prior: float | None = None,
         unlabeled_prior: float | None = None,
+        setting: str = "one-sample",
         random_state: int | None = None,
     ) -> None:
-        self.priors = {PRIOR: prior, UNLABELED_PRIOR: unlabeled_prior}
+        self.given = {
+            PRIOR: prior,
+            UNLABELED_PRIOR: unlabeled_prior,
+            GivenValue.SETTING: setting,
+        }
         self.random_state = random_state
 
     def fit(self, x: Any, s: npt.NDArray[Any]) -> Guest:
@@ -64,9 +71,9 @@ class Guest:
         self.model = clone(self.prototype)
         params, rng = self.model.get_params(), np.random.RandomState(self.random_state)
         changes: dict[str, Any] = {
-            name: self.priors[value]
+            name: self.given[value]
             for name, value in params.items()
-            if isinstance(value, PriorValue)
+            if isinstance(value, GivenValue)
         }
         for name in sorted(params):
             if name.rpartition("__")[2] == "random_state" and params[name] is None:
@@ -123,10 +130,11 @@ def make_class(prototype: Any, module: str = __name__) -> type[Guest]:
     return type("Guest", (Guest,), {"prototype": prototype, "__module__": module})
 
 
-def list_priors(prototype: Any) -> set[PriorValue]:
+def list_priors(prototype: Any) -> set[GivenValue]:
     """Return the priors that a classifier's parameters ask for."""
-    values = prototype.get_params().values()
-    return {value for value in values if isinstance(value, PriorValue)}
+    return {PRIOR, UNLABELED_PRIOR} & {
+        value for value in prototype.get_params().values() if isinstance(value, GivenValue)
+    }
 
 
 def print_guest(prototype: Any) -> str:
@@ -137,6 +145,8 @@ def print_guest(prototype: Any) -> str:
 def name_library(prototype: Any) -> str:
     """Return the package that a classifier comes from, with its version."""
     module = type(prototype).__module__.partition(".")[0]
+    if module == "puarena":  # which may run without being installed
+        return f"{module} {__version__}"
     names = metadata.packages_distributions().get(module, [])
     return f"{names[0]} {metadata.version(names[0])}" if names else module
 
@@ -149,7 +159,7 @@ def read_guest(text: str) -> tuple[str, Any]:
     """Return the one spelling of a guest's name, and the classifier that it names.
 
     Nothing is evaluated: a value is a number, a string, True, False, None, ``prior``,
-    ``unlabeled_prior``, another estimator, or a list, tuple or dictionary of these.
+    ``unlabeled_prior``, ``setting``, another estimator, or a list, tuple or dictionary of these.
     """
     try:
         node = ast.parse(text.removeprefix(PREFIX).strip(), mode="eval").body
@@ -194,14 +204,14 @@ def _read_value(node: ast.expr, text: str) -> Any:
         keys = [_read_value(key, text) for key in node.keys if key is not None]
         return dict(zip(keys, (_read_value(each, text) for each in node.values), strict=True))
     if isinstance(node, ast.Name):
-        words = [each.value for each in PriorValue]
+        words = [each.value for each in GivenValue]
         if node.id not in words:
             raise UserError(
                 f"'{node.id}' in '{text}' is no value; write a number, a string in quotes, an "
                 f"estimator with its module, or one of: {', '.join(words)}",
                 "invalid-value",
             )
-        return PriorValue(node.id)
+        return GivenValue(node.id)
     if isinstance(node, ast.Attribute):
         return _make_estimator(node, [], text)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -229,7 +229,8 @@ def fit_and_evaluate(row: engine.Row, dataset: Dataset) -> dict[str, float]:
     x = dataset.table(np.concatenate([data.p_train, data.u_train]))
     s = np.repeat([1, 0], [len(data.p_train), len(data.u_train)])
     with threadpool_limits(1):
-        model = entry.make_estimator(row.seed, data.prior, data.shifted_prior).fit(x, s)
+        priors = data.prior, data.shifted_prior
+        model = entry.make_estimator(row.seed, *priors, data.setting.title).fit(x, s)
         scores = [
             torch.from_numpy(model.decision_function(dataset.table(index)) - TIE)[None]
             for index in (data.p_val, data.u_val, data.test)

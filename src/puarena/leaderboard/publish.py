@@ -317,10 +317,12 @@ def _expand_problems(spec: Spec) -> set[tuple[Any, ...]]:
 
 
 def _list_problems(problems: Iterable[tuple[Any, ...]]) -> str:
-    words = [
-        f"{dataset} case {case} ({setting}, {rate:.0%}, prior {prior:.3g})"
-        for dataset, case, setting, rate, prior, _ in sorted(problems)
-    ]
+    words = []
+    for dataset, case, setting, rate, prior, mechanism in sorted(problems):
+        what = f"{setting}, {rate:.0%}, prior {prior:.3g}"
+        if mechanism == labeling.OBSERVED:
+            what = f"{setting}, observed labels"
+        words.append(f"{dataset} case {case} ({what})")
     more = len(words) - MAX_LISTED_PROBLEMS
     others = f" and {more} more" if more > 0 else ""
     return ", ".join(words[:MAX_LISTED_PROBLEMS]) + others

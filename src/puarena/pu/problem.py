@@ -57,8 +57,11 @@ class Problem:
 
     @classmethod
     def from_columns(cls, row: Mapping[str, Any]) -> Problem:
-        """Return the problem of a row of results."""
-        return cls(**{name: row[name] for name in PROBLEM_COLUMNS}, check=False)
+        """Return the problem of a row of results; a prior that is missing is not known."""
+        values = {name: row[name] for name in PROBLEM_COLUMNS}
+        if values["prior"] is None:
+            values["prior"] = math.nan
+        return cls(**values, check=False)
 
     def to_columns(self) -> dict[str, Any]:
         """Return the values of ``PROBLEM_COLUMNS``."""

@@ -154,6 +154,8 @@ def name_wrong_value(columns: Iterable[str]) -> str:
     for column in columns:
         name, kind = quote_name(column), COLUMNS[column]
         fits = f"{name} IS NOT NULL"
+        if column == "prior":
+            continue  # NULL where it is not known: of observed labels without a truth
         if kind == "INTEGER":
             fits = f"{name} >= 0"
         elif column == "rate":
