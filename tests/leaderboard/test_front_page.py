@@ -213,5 +213,10 @@ def test_searching_and_sorting(browser, sent, tmp_path):
         assert numbers == sorted(numbers)
     # Nothing is wider than a phone, except tables, which scroll.
     assert page.evaluate("document.documentElement.scrollWidth") == 400
+    # Nothing is cut off or broken in the middle of a word: every chip is one line, the menu is whole.
+    heights = "[...document.querySelectorAll('.chip')].map(e => e.getClientRects()[0].height)"
+    assert max(page.evaluate(heights)) < 30
+    ends = "[...document.querySelectorAll('nav a')].map(e => e.getBoundingClientRect().right)"
+    assert max(page.evaluate(ends)) <= 400
     assert not errors
     page.close()
