@@ -239,26 +239,14 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
     """Return the dataset of a table whose labels were observed."""
     assert spec.observed is not None
     frame = read_table(_locate(path, spec.file))
-    others = [name for name in (spec.observed, spec.truth) if name is not None]
-    names = spec.features or [name for name in frame.columns if name not in others]
-    for name in others:
-        if name in names:
-            raise UserError(f"{path}: column '{name}' cannot be a feature too", "conflict")
-    _check_columns(spec.file, frame, [spec.observed, *names])
+    names = _list_observed_features(path, spec, frame)
     labeled = _read_flags(spec, spec.file, frame, spec.observed)
     rows = len(frame)
-    known: Literal["all", "test", "none"] = "none"
-    truth, test, test_fraction = np.full(rows, -1, np.int8), None, None
-    if spec.truth is not None and spec.truth in frame.columns:
-        known, truth = "all", _read_flags(spec, spec.file, frame, spec.truth).astype(np.int8)
-        if (wrong := labeled & (truth == 0)).any():
-            raise UserError(
-                f"{spec.file}: data row {int(wrong.argmax()) + 1} is labeled positive by "
-                f"'{spec.observed}', and negative by '{spec.truth}'",
-                "conflict",
-            )
-    elif spec.truth is not None and not isinstance(spec.test, str):
-        _check_columns(spec.file, frame, [spec.truth])
+    truth = _read_truth(spec, frame, labeled)
+    known: Literal["all", "test", "none"] = "none" if truth is None else "all"
+    if truth is None:
+        truth = np.full(rows, -1, np.int8)
+    tested, test, test_fraction = None, None, None
     if isinstance(spec.test, str) and spec.truth is not None:
         known = "all" if known == "all" else "test"
         tested = read_table(_locate(path, spec.test))
@@ -273,8 +261,9 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
     if spec.encode:
         encoder = _encode(spec.file, lambda: make_benchmark_encoder().fit(fill_gaps(frame[names])))
     values = _to_numbers(spec.file, frame[names], encoder)
-    if isinstance(spec.test, str) and len(truth) > rows:
-        values = np.concatenate([values, _to_numbers(spec.test, tested[names], encoder)])
+    if tested is not None:
+        tested_values = _to_numbers(str(spec.test), tested[names], encoder)
+        values = np.concatenate([values, tested_values])
     labels = ObservedLabels(np.flatnonzero(labeled), np.flatnonzero(~labeled), truth, test)
     facts = DatasetFacts(
         name=spec.name or path.stem,
@@ -289,6 +278,38 @@ def _load_observed(path: Path, spec: TableDescription) -> Dataset:
     )
     columns = encoder.dense_names if encoder else names
     return make_observed(facts, _scale(spec, columns, values, rows), {1: labels})
+
+
+def _list_observed_features(path: Path, spec: TableDescription, frame: pd.DataFrame) -> list[str]:
+    """Return the feature columns of a table whose labels were observed."""
+    others = [name for name in (spec.observed, spec.truth) if name is not None]
+    names = spec.features or [name for name in frame.columns if name not in others]
+    for name in others:
+        if name in names:
+            raise UserError(f"{path}: column '{name}' cannot be a feature too", "conflict")
+    _check_columns(spec.file, frame, [others[0], *names])
+    return names
+
+
+def _read_truth(
+    spec: TableDescription, frame: pd.DataFrame, labeled: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int8] | None:
+    """Return which training rows are positive, or None if the table does not tell."""
+    if spec.truth is None:
+        return None
+    if spec.truth not in frame.columns:
+        if not isinstance(spec.test, str):
+            _check_columns(spec.file, frame, [spec.truth])
+        return None
+    truth = _read_flags(spec, spec.file, frame, spec.truth).astype(np.int8)
+    wrong = labeled & (truth == 0)
+    if wrong.any():
+        raise UserError(
+            f"{spec.file}: data row {int(wrong.argmax()) + 1} is labeled positive by "
+            f"'{spec.observed}', and negative by '{spec.truth}'",
+            "conflict",
+        )
+    return truth
 
 
 def _check_columns(source: str, frame: pd.DataFrame, names: list[str]) -> None:

@@ -363,12 +363,7 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
     own = {name: value for name, value in fixed.items() if name not in OPTIMIZER_VALUES}
     form = spec.calibration if entry.calibrated else None
     steps, record_every, configs = spec.steps, spec.record_every, spec.configs
-    sources = spec.prior_source
-    if problem.prior is not None and math.isnan(problem.prior):
-        guess = f"{ESTIMATE_PREFIX}{priors.DEFAULT}"
-        sources = tuple(
-            dict.fromkeys(guess if source == TRUE_PRIOR else source for source in sources)
-        )
+    sources = _list_prior_sources(spec, problem)
     if entry.is_classic:  # fitted at once: without steps, network and search
         steps, record_every, configs, network = 1, 1, 1, networks.DEFAULT
         sources = sources if entry.needs_prior else sources[:1]
@@ -400,6 +395,15 @@ def expand_runs(spec: Spec, problem: Problem, algorithm: str, network: str) -> I
             precision=spec.precision if spec.precision in kind.precisions else FULL_PRECISION,
             optimizer=spec.optimizer if entry.authors_optimizer else PROTOCOL_OPTIMIZER,
         )
+
+
+def _list_prior_sources(spec: Spec, problem: Problem) -> tuple[str, ...]:
+    """Return where the prior comes from; where the true one is unknown, it is estimated."""
+    if problem.prior is None or not math.isnan(problem.prior):
+        return spec.prior_source
+    guess = f"{ESTIMATE_PREFIX}{priors.DEFAULT}"
+    sources = (guess if source == TRUE_PRIOR else source for source in spec.prior_source)
+    return tuple(dict.fromkeys(sources))
 
 
 def digest_plugins(entry: MethodInfo, network: type[networks.RunNetwork]) -> str:

@@ -7,7 +7,7 @@ the page needs no network, and without its script only searching and sorting are
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,39 +125,26 @@ def describe_board(board: Board) -> dict[str, Any]:
     curves = open_curves(board.shown)
     plain = {CRITERIA[name].replaces or name: name for name in curves.criteria()}
     selection = add_labels(select(curves, list(plain.values())))
-    columns = []
-    for metric, criterion in SCORE_COLUMNS:
-        by = plain.get(criterion)
-        columns.append({} if by is None else _mean_over_problems(selection, metric, by))
-    standings, sentence = None, ""
+    columns = [
+        _mean_over_problems(selection, metric, plain.get(criterion))
+        for metric, criterion in SCORE_COLUMNS
+    ]
+    places: dict[Any, Any] = {}
+    sentence = ""
     if PLAIN_CRITERION in plain:
         scores = collect_scores(selection, "accuracy", plain[PLAIN_CRITERION])
         if not scores.splits.empty:
             standings = compute_standings(scores.splits, scores.datasets)
+            places = standings.table.to_dict("index")
             sentence = describe_winner(standings, "accuracy")
+    columns[0] |= {method: float(row["mean"]) for method, row in places.items()}
     first = selection.drop_duplicates("method")
     facts: dict[str, Any] = dict(zip(first["method"], first.to_dict("records"), strict=True))
-    places: dict[Any, Any] = {} if standings is None else standings.table.to_dict("index")
-    columns[0] |= {method: float(row["mean"]) for method, row in places.items()}
-    order = [*places, *(name for name in facts if name not in places)]
-    lines = []
-    for method in order:
-        algorithm = facts[method]["algorithm"]
-        row = places.get(method, {})
-        info = curves.methods.get(algorithm)
-        origin = _describe_origin(board, algorithm, info.paper if info else "")
-        lines.append(
-            Line(
-                board,
-                method,
-                f"{row['place']:g}" if row else "",
-                _format_interval(row.get("place_low"), row.get("place_high")),
-                tuple(column.get(method) for column in columns),
-                tied=bool(row.get("tied", False)),
-                baseline=bool(facts[method]["baseline"] or facts[method]["supervised"]),
-                **origin,
-            )
-        )
+    papers = {name: info.paper for name, info in curves.methods.items()}
+    lines = [
+        _make_line(board, method, facts[method], places.get(method, {}), columns, papers)
+        for method in dict.fromkeys([*places, *facts])
+    ]
     spec = board.shown.info.spec
     return {
         "board": board,
@@ -171,8 +158,32 @@ def describe_board(board: Board) -> dict[str, Any]:
     }
 
 
-def _mean_over_problems(selection: Any, metric: str, criterion: str) -> dict[str, float]:
+def _make_line(
+    board: Board,
+    method: str,
+    facts: dict[str, Any],
+    place: dict[str, Any],
+    columns: Sequence[dict[str, float]],
+    papers: Mapping[str, str],
+) -> Line:
+    """Return the line of a method; ``place`` is empty where it has none."""
+    algorithm = facts["algorithm"]
+    return Line(
+        board,
+        method,
+        f"{place['place']:g}" if place else "",
+        _format_interval(place.get("place_low"), place.get("place_high")),
+        tuple(column.get(method) for column in columns),
+        tied=bool(place.get("tied", False)),
+        baseline=bool(facts["baseline"] or facts["supervised"]),
+        **_describe_origin(board, algorithm, papers.get(algorithm, "")),
+    )
+
+
+def _mean_over_problems(selection: Any, metric: str, criterion: str | None) -> dict[str, float]:
     """Return the means of the methods that have a result on every problem."""
+    if criterion is None:
+        return {}
     means = collect_scores(selection, metric, criterion).means
     whole = means.loc[:, means.notna().all()].mean()
     return {str(name): float(value) for name, value in whole.items()}

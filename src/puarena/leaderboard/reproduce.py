@@ -163,15 +163,7 @@ def reproduce(
     spec = _find_plugins(store, plugins)
     load_plugins(spec.plugins)
     name = _choose_row(spec, algorithm)
-    _check_choice("dataset", datasets, {part.dataset for part in spec.problems})
-    _check_choice("case", cases, {case for part in spec.problems for case in part.cases})
-    row = make_plan(spec.override(algorithms=(name,), datasets=datasets, cases=cases)).runs
-    planned = [one for one in row if split is None or one.split == split]
-    if not planned:
-        raise UserError(
-            f"there is no split {split}: the published results have {spec.splits}, numbered from 0",
-            "invalid-value",
-        )
+    planned = _plan_row(spec, name, datasets, cases, split)
     fleets = _find_fleets(store, {one.run_id for one in planned})
     wanted = {one.run_id for one in planned} | {*fleets}
     # The other rows of these fleets, in the order of the spec.
@@ -193,6 +185,26 @@ def reproduce(
                 f"the row could not be run again: {outcome.failures[0].reason}", "no-results"
             )
         return _compare(store, open_results(outcome.out), name, planned, split)
+
+
+def _plan_row(
+    spec: Spec,
+    algorithm: str,
+    datasets: Sequence[str] | None,
+    cases: Sequence[int] | None,
+    split: int | None,
+) -> list[RunSpec]:
+    """Return the published runs of a method, of some problems or one split only."""
+    _check_choice("dataset", datasets, {part.dataset for part in spec.problems})
+    _check_choice("case", cases, {case for part in spec.problems for case in part.cases})
+    row = make_plan(spec.override(algorithms=(algorithm,), datasets=datasets, cases=cases)).runs
+    planned = [one for one in row if split is None or one.split == split]
+    if not planned:
+        raise UserError(
+            f"there is no split {split}: the published results have {spec.splits}, numbered from 0",
+            "invalid-value",
+        )
+    return planned
 
 
 def _find_fleets(store: Results, runs: set[str]) -> dict[str, str]:

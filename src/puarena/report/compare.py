@@ -366,45 +366,48 @@ def add_paper_rows(tables: Sequence[ResultTable], others: bool = True) -> list[R
 def _add_paper_rows(
     table: ResultTable, published: Mapping[Key, tuple[float, float]], others: bool
 ) -> ResultTable:
-    profiles = dict.fromkeys(row.method.profile for row in table.rows)
-    replaced = {
-        column.criterion: next(
-            filter(None, (find_published_criterion(name, column.criterion) for name in profiles)),
-            "",
-        )
-        for column in table.columns
-    }
     own = {(row.method.base, row.method.calibrated) for row in table.rows}
     rows = {row.method: row for row in table.rows}
     for base, calibrated in dict.fromkeys(key[1:3] for key in published if key[0] == table.problem):
-        if not others and (base, calibrated) not in own:
-            continue
-        cells = []
-        for column in table.columns:
-            key = (table.problem, base, calibrated, column.metric, replaced[column.criterion])
-            mean, error = published.get(key, (math.nan, math.nan))
-            n = 0 if math.isnan(mean) else paper.SPLITS
-            cells.append(ResultCell(mean, error, n=n, decimals=METRICS[column.metric].decimals))
-        algorithm = f"{base}-c" if calibrated else base
-        usual = ("", False, False, PAPER, "true", "float32", "protocol")
-        method = Method(algorithm, base, calibrated, *usual)
-        name = f"{_read_titles()[base]}{'-c' if calibrated else ''}"
-        rows[method] = ResultRow(method, tuple(cells), name)
+        if others or (base, calibrated) in own:
+            row = _make_paper_row(table, base, calibrated, published)
+            rows[row.method] = row
     if len(rows) == len(table.rows):
         return table
-    if others:
-        order = in_order(rows)
-    else:
-        # The rows have an order of their own: each is followed by the paper's.
-        order = [row.method for row in table.rows]
-        for method in [each for each in rows if each.profile == PAPER]:
-            same = [(each.base, each.calibrated) for each in order]
-            order.insert(same.index((method.base, method.calibrated)) + 1, method)
+    order = in_order(rows) if others else _order_beside(table, rows)
     note = (
         "Rows (paper): published numbers, which do not compete (standard errors of the population)."
     )
     ordered = tuple(rows[method] for method in order)
     return replace(table, rows=ordered, notes=(*table.notes, note))
+
+
+def _order_beside(table: ResultTable, rows: Iterable[Method]) -> list[Method]:
+    """Return the methods in the order of a table, each followed by the paper's row of it."""
+    order = [row.method for row in table.rows]
+    for method in [each for each in rows if each.profile == PAPER]:
+        same = [(each.base, each.calibrated) for each in order]
+        order.insert(same.index((method.base, method.calibrated)) + 1, method)
+    return order
+
+
+def _make_paper_row(
+    table: ResultTable, base: str, calibrated: bool, published: Mapping[Key, tuple[float, float]]
+) -> ResultRow:
+    """Return the published numbers of a method in the columns of a table."""
+    profiles = dict.fromkeys(row.method.profile for row in table.rows)
+    cells = []
+    for column in table.columns:
+        names = (find_published_criterion(profile, column.criterion) for profile in profiles)
+        criterion = next(filter(None, names), "")
+        key = (table.problem, base, calibrated, column.metric, criterion)
+        mean, error = published.get(key, (math.nan, math.nan))
+        n = 0 if math.isnan(mean) else paper.SPLITS
+        cells.append(ResultCell(mean, error, n=n, decimals=METRICS[column.metric].decimals))
+    ending = "-c" if calibrated else ""
+    usual = ("", False, False, PAPER, "true", "float32", "protocol")
+    method = Method(f"{base}{ending}", base, calibrated, *usual)
+    return ResultRow(method, tuple(cells), f"{_read_titles()[base]}{ending}")
 
 
 @cache

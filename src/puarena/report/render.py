@@ -96,14 +96,10 @@ class Grid:
         for block in self.split(room - len(star) * len(widths)):
             fits = sum(widths[i] for i in block) <= room
             grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-            before = ""
-            for i in block:
-                group, _, name = self.heads[i].rpartition("\n")
-                text = f"{group if group != before else ''}\n{name}" if group else name
-                before = group
+            for i, head in zip(block, self._head_block(block), strict=True):
                 # A number is never cut: without room it continues in the next line.
                 justify: Any = "right" if i else "left"
-                grid.add_column(Text(text), justify=justify, no_wrap=fits, overflow="fold")
+                grid.add_column(Text(head), justify=justify, no_wrap=fits, overflow="fold")
             for at, row in enumerate(self.rows):
                 cells = [Text(row[0])]
                 for i in block[1:]:
@@ -115,6 +111,15 @@ class Grid:
                 grid.add_row(*cells, style=style, end_section=bool(self.ends) and self.ends[at])
             console.print(grid)
             console.print()
+
+    def _head_block(self, block: Sequence[int]) -> list[str]:
+        """Return the heads of columns; only the first of a group is headed by the group's name."""
+        heads, before = [], ""
+        for i in block:
+            group, _, name = self.heads[i].rpartition("\n")
+            heads.append(f"{group if group != before else ''}\n{name}" if group else name)
+            before = group
+        return heads
 
 
 # tables to the terminal

@@ -350,29 +350,37 @@ def join_specs(parts: Sequence[Results]) -> tuple[Spec, str]:
         # A summary names a user's files without their folders.
         whole = [part for part in parts if not part.is_summarized]
         return (whole or parts)[0].spec, hashes[0]
-    specs = [part.spec for part in parts]
-    algorithms = _join(spec.algorithms for spec in specs)
-    hyper: dict[str, Any] = {}
-    for spec in specs:
-        used = {EVERY_ALGORITHM, *spec.algorithms}
-        hyper.update((name, values) for name, values in spec.hyper.items() if name in used)
-    changes = {
-        "problems": _join_problems(parts),
-        "algorithms": algorithms,
-        "prior_source": _join(spec.prior_source for spec in specs),
-        "splits": max(spec.splits for spec in specs),
-        "configs": max(spec.configs for spec in specs),
-        "hyper": hyper,
-        "plugins": _join(spec.plugins for spec in specs),
-    }
-    if len({(spec.name, spec.title, spec.description) for spec in specs}) > 1:
-        changes |= {"name": "merged", "title": "", "description": ""}
-    joined = specs[0].model_copy(update=changes)
+    joined = _join_different(parts)
     # Plugins and users' tables are not read: the hashes of the parts represent their content.
     revisions = _join_revisions(parts)
     tables = {problem.dataset for problem in joined.problems if problem.has_path()}
     unknown = joined.plugins or tables - revisions.keys()
     return joined, digest(hashes) if unknown else joined.hash(revisions)
+
+
+def _join_different(parts: Sequence[Results]) -> Spec:
+    specs = [part.spec for part in parts]
+    changes = {
+        "problems": _join_problems(parts),
+        "algorithms": _join(spec.algorithms for spec in specs),
+        "prior_source": _join(spec.prior_source for spec in specs),
+        "splits": max(spec.splits for spec in specs),
+        "configs": max(spec.configs for spec in specs),
+        "hyper": _join_hyper(specs),
+        "plugins": _join(spec.plugins for spec in specs),
+    }
+    if len({(spec.name, spec.title, spec.description) for spec in specs}) > 1:
+        changes |= {"name": "merged", "title": "", "description": ""}
+    return specs[0].model_copy(update=changes)
+
+
+def _join_hyper(specs: Sequence[Spec]) -> dict[str, Any]:
+    """Return the fixed hyperparameters of all algorithms that were run."""
+    hyper: dict[str, Any] = {}
+    for spec in specs:
+        used = {EVERY_ALGORITHM, *spec.algorithms}
+        hyper.update((name, values) for name, values in spec.hyper.items() if name in used)
+    return hyper
 
 
 def _join_problems(parts: Sequence[Results]) -> tuple[Any, ...]:

@@ -90,14 +90,13 @@ class Fleet:
         self.declared = self._declare_optimizers(cls.phases[0])
         self.optimizers = self._optimizers()
         self.held = self._hold_out()
-        truth = self._hidden("u_train") if cls.supervised else None
-        if cls.supervised and truth is None:
+        self.label_u = self._hidden("u_train", self.dtype) if cls.supervised else None
+        if cls.supervised and self.label_u is None:
             raise UserError(
                 f"'{rows[0].algorithm}' needs the true labels, which are not known", "missing-data"
             )
-        self.label_u = None if truth is None else truth.to(self.dtype)
-        known = self._propensity("train") if cls.knows_propensity else None
-        self.propensity_p = None if known is None else known.to(self.dtype)
+        known = cls.knows_propensity
+        self.propensity_p = self._hidden("propensity_train", self.dtype) if known else None
         self.passes = make_passes(
             self.inputs,
             self.p_train,
@@ -167,7 +166,7 @@ class Fleet:
             prior=self._per_run([row.data.prior for row in self.rows]),
             one_sample=self._one_sample(),
             labeled_test=self._hidden("test_labeled"),
-            propensity_p=self._propensity("val"),
+            propensity_p=self._hidden("propensity_val"),
         )
 
     def _one_sample(self) -> Tensor:
@@ -221,16 +220,12 @@ class Fleet:
     def _index(self, name: str) -> Tensor:
         return torch.as_tensor(np.stack([getattr(r.data, name) for r in self.rows])).to(self.device)
 
-    def _propensity(self, part: str) -> Tensor | None:
-        """Return the true propensities of P, ``[runs, n]``, where all rows have them."""
-        return self._hidden(f"propensity_{part}")
-
-    def _hidden(self, name: str) -> Tensor | None:
+    def _hidden(self, name: str, dtype: torch.dtype | None = None) -> Tensor | None:
         """Return what is hidden from algorithms, ``[runs, n]``, where all rows have it."""
         values = [getattr(r.hidden, name) for r in self.rows]
         if any(value is None for value in values):
             return None
-        return torch.as_tensor(np.stack(values)).to(self.device)
+        return torch.as_tensor(np.stack(values)).to(self.device, dtype)
 
     def train(self, on_record: OnRecord | None = None) -> Curves:
         """Train all rows to the end and return their records."""

@@ -25,6 +25,7 @@ from puarena.experiments.executors.base import (
 )
 from puarena.experiments.plan import FleetSpec
 from puarena.experiments.worker import FleetUpdate, Job, failed
+from puarena.results import Folder
 
 MAX_JOBS = 100  # of one array, unless ``workers`` says otherwise
 JOB_MINUTES = 60  # time limit of a job, unless ``slurm_time`` says otherwise
@@ -140,28 +141,41 @@ class Slurm(Executor):
         while jobs and not all(job.store.has_shard(fleet.fleet_id) for fleet in fleets):
             for each in [each for each in jobs if each.done() or queue.has_lost(each.job_id)]:
                 jobs.remove(each)
-                if not each.done():
-                    error = f"its job {each.job_id} left the queue without a result"
-                elif each.exception() is not None:
-                    error = str(each.exception())[-300:]
-                else:
-                    for update in each.result():
-                        runs = {run.run_id for run in update.fleet.runs}
-                        if update.ending != "taken" and not runs <= reported:
-                            reported |= runs
-                            yield update
+                updates, fault = _read_result(each)
+                error = fault or error
+                for update in updates:
+                    runs = _list_runs(update.fleet)
+                    if update.ending != "taken" and not runs <= reported:
+                        reported |= runs
+                        yield update
             yield None
             if jobs:
                 time.sleep(QUEUE_SECONDS)
         for fleet in fleets:
-            if {run.run_id for run in fleet.runs} <= reported:
-                continue
-            if job.store.has_shard(fleet.fleet_id):
-                yield FleetUpdate(fleet, fleet.steps, "stored")
-            elif fleet.claim in job.store.claimed():
-                yield FleetUpdate(fleet, ending="taken")
-            else:
-                yield failed(fleet, "JobLost", error)
+            if not _list_runs(fleet) <= reported:
+                yield _conclude(fleet, job.store, error)
+
+
+def _list_runs(fleet: FleetSpec) -> set[str]:
+    return {run.run_id for run in fleet.runs}
+
+
+def _read_result(job: Any) -> tuple[list[FleetUpdate], str]:
+    """Return what a job that ended reports, or why there is nothing."""
+    if not job.done():
+        return [], f"its job {job.job_id} left the queue without a result"
+    if job.exception() is not None:
+        return [], str(job.exception())[-300:]
+    return job.result(), ""
+
+
+def _conclude(fleet: FleetSpec, store: Folder, error: str) -> FleetUpdate:
+    """Return what the results folder shows of a fleet that no job reported."""
+    if store.has_shard(fleet.fleet_id):
+        return FleetUpdate(fleet, fleet.steps, "stored")
+    if fleet.claim in store.claimed():
+        return FleetUpdate(fleet, ending="taken")
+    return failed(fleet, "JobLost", error)
 
 
 class JobQueue:

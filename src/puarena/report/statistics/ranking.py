@@ -254,8 +254,8 @@ def compare_pairs(
     names = [str(name) for name in splits.columns]
     lines: list[tuple[Any, ...]] = []
     for i, j, gaps, (won, tied, lost) in count_wins(splits, higher):
-        both = [part for part in values if len(part[i]) and len(part[j])]
-        chances = compute_win_chances([part[i] for part in both], [part[j] for part in both])
+        both = [(part[i], part[j]) for part in values if len(part[i]) and len(part[j])]
+        chances = compute_win_chances(*map(list, zip(*both, strict=True)))
         p = run_signed_rank_test(gaps)[1] if len(gaps) >= MIN_GAPS else math.nan
         chance = sum(chances) / len(chances)
         lines.append((names[i], names[j], len(gaps), won, tied, lost, gaps.mean(), p, chance))
