@@ -10,6 +10,7 @@ share, which nobody knows beforehand). For NHANES, on five random fifths held ou
 the AUC among those whom no doctor told.
 
 Writes ``wild-species.csv`` and ``wild-nhanes.csv`` with a row per species or split and classifier.
+What these files already have is not measured again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from multiprocessing import get_context
@@ -36,7 +37,9 @@ from puarena.datasets.encoding import make_benchmark_encoder
 from puarena.priors import estimate_prior_shift
 
 SPLITS = 5  # of NHANES
+NHANES_FILE, SPECIES_FILE = "wild-nhanes.csv", "wild-species.csv"
 Row = dict[str, Any]
+Task = tuple[str, Callable[..., list[Row]], tuple[Any, ...]]  # the file of its rows, what to call
 Floats = npt.NDArray[np.float64]
 
 
@@ -143,20 +146,31 @@ def measure_nhanes(split: int) -> list[Row]:
     return rows
 
 
-def list_tasks(regions: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the species of the regions that can be scored, and the splits of NHANES."""
+def list_tasks(regions: list[str], out: Path) -> Iterator[Task]:
+    """Yield the splits of NHANES and the species that can be scored and are not in the files."""
+    nhanes, species = (read_rows(out / name) for name in (NHANES_FILE, SPECIES_FILE))
+    done = set(nhanes.get("split", []))
     for split in range(SPLITS):
-        yield measure_nhanes, split
+        if split not in done:
+            yield NHANES_FILE, measure_nhanes, (split,)
     for region in regions:
+        own = species[species["region"] == region] if len(species) else species
+        done = set(own.get("case", []))
         for case in sorted(datasets.load(f"nceas-{region}").observed):
-            yield measure_species, region, case, case
+            if case not in done:
+                yield SPECIES_FILE, measure_species, (region, case, case)
 
 
-def call(task: tuple[Any, ...]) -> list[Row]:
+def read_rows(path: Path) -> pd.DataFrame:
+    """Return the rows of a file; none if there is no file."""
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+
+
+def call(task: Task) -> list[Row]:
     """Run a task on one thread."""
     from threadpoolctl import threadpool_limits
 
-    function, *arguments = task
+    _, function, arguments = task
     with threadpool_limits(1):
         rows: list[Row] = function(*arguments)
     return rows
@@ -184,7 +198,8 @@ def print_summary(species: pd.DataFrame, nhanes: pd.DataFrame) -> None:
             error = (own[name] - own["survey_prior"]).abs().mean()
             print(f"{name}: mean error {error:.3f}, interval covers {covers.mean():.2f}")
     columns = ["auc", "auc_unlabeled", "prior", "prior_low", "prior_high", "brier"]
-    print(nhanes.groupby("classifier")[columns].mean().round(4).to_string())
+    if len(nhanes):
+        print(nhanes.groupby("classifier")[columns].mean().round(4).to_string())
 
 
 def main() -> None:
@@ -195,17 +210,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("."))
     parser.add_argument("--first", type=int, help="only so many tasks")
     options = parser.parse_args()
-    tasks = list(list_tasks([name for name in options.regions.split(",") if name]))
-    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        parts = list(pool.map(call, tasks[: options.first]))
-    frame = pd.DataFrame([row for part in parts for row in part])
-    is_split = frame["classifier"].notna() & frame.get("split", pd.Series(dtype=float)).notna()
-    nhanes = frame[is_split].dropna(axis=1, how="all")
-    species = frame[~is_split].dropna(axis=1, how="all")
     options.out.mkdir(parents=True, exist_ok=True)
-    species.to_csv(options.out / "wild-species.csv", index=False, float_format="%.6g")
-    nhanes.to_csv(options.out / "wild-nhanes.csv", index=False, float_format="%.6g")
-    print_summary(species, nhanes)
+    tasks = list(list_tasks([name for name in options.regions.split(",") if name], options.out))
+    tasks = tasks[: options.first]
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        for (name, _, _), rows in zip(tasks, pool.map(call, tasks), strict=True):
+            path = options.out / name
+            frame = pd.DataFrame(rows)
+            frame.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
+    print_summary(read_rows(options.out / SPECIES_FILE), read_rows(options.out / NHANES_FILE))
 
 
 if __name__ == "__main__":

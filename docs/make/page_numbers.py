@@ -87,7 +87,8 @@ def describe_datasets() -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for row in rows:
-        numbers = f"{row['examples']:,} | {row['classes']} | {row['size']:,} | {row['prior']:g}"
+        prior = "" if row["prior"] is None else f"{row['prior']:.3g}"
+        numbers = f"{row['examples']:,} | {row['classes']} | {row['size']:,} | {prior}"
         lines.append(f"| `{row['name']}` | {row['title']} | {numbers} | {row['network']} |")
     return "\n".join(lines)
 
