@@ -19,7 +19,12 @@ from puarena.errors import UserError
 from puarena.experiments import suites
 from puarena.experiments.machine import describe_command
 from puarena.experiments.spec import Spec
-from puarena.leaderboard.publish import compute_checksum, describe_departures, find_suite
+from puarena.leaderboard.publish import (
+    compute_checksum,
+    describe_departures,
+    find_suite,
+    write_command,
+)
 from puarena.leaderboard.submit import check_results, check_submission
 from puarena.report.compare import read_published
 from puarena.report.export import export
@@ -452,6 +457,53 @@ def test_publishing_runs_nothing_that_a_folder_names(made, tmp_path):
         assert call(*command).exit_code == 0
     call("doctor", folder)
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_command_of_merged_results_makes_all_of_them(tmp_path, monkeypatch):
+    parts = {name: tmp_path / name for name in ("nnpu", "vpu")}
+    for name, out in parts.items():
+        argv = ["puarena", "run", "tiny", "--algorithms", name, "--splits", "1", "--out", str(out)]
+        monkeypatch.setattr("sys.argv", argv)
+        assert call(*argv[1:], "--device", "cpu", "--workers", "1").exit_code == 0
+    assert call("merge", *parts.values(), "--out", tmp_path / "both").exit_code == 0
+    assert open_results(tmp_path / "both").info.command == ""
+    done = call("publish", tmp_path / "both", "--out", tmp_path / "shelf")
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "shelf" / "tiny-definition.json").read_text())
+    assert card["command"] == "puarena run tiny --splits 1 --out RESULTS"
+    assert card["departs"] == ["splits is 1, and 2 in the suite"]
+
+
+@pytest.mark.parametrize(
+    "parts, command",
+    [
+        (
+            [{"datasets": ["letter"]}, {"datasets": ["usps"]}],
+            "puarena run tabular",
+        ),
+        (
+            [{"datasets": ["letter"], "cases": [1]}, {"datasets": ["letter"], "cases": [2]}],
+            "puarena run tabular --datasets letter",
+        ),
+        (
+            [{"datasets": ["letter"], "profile": "released", "algorithms": ["nnpu"]}],
+            "puarena run tabular --algorithms nnpu@released --datasets letter --profile released",
+        ),
+        ([{"datasets": ["letter"], "cases": [1]}, {"datasets": ["usps"]}], ""),  # not a product
+        ([{"seed": 1}], ""),  # no option of the command
+        ([{"name": "mine"}], ""),
+    ],
+)
+def test_the_command_of_a_spec(parts, command):
+    specs = [suites.get("tabular").override(**part).resolve() for part in parts]
+    problems = [problem for spec in specs for problem in spec.problems]
+    spec = specs[0].model_copy(update={"problems": tuple(problems)})
+    assert write_command(spec) == command
+    if command:
+        argv = command.split()[2:]
+        options = {n[2:]: v.split(",") for n, v in zip(argv[1::2], argv[2::2], strict=True)}
+        options |= {name: options[name][0] for name in options.keys() & {"profile"}}
+        assert suites.get(argv[0]).override(**options).resolve().hash() == spec.hash()
 
 
 @pytest.mark.parametrize("file", ["theirs.yaml", "THEIRS.YML", "theirs.txt"])

@@ -91,7 +91,7 @@ def test_filters_of_one_spec_are_united(tmp_path: Path) -> None:
     merge([a, b], tmp_path / "c")
     store = open_results(tmp_path / "c")
     assert store.spec_hash == make_plan(SPEC).spec.hash()
-    assert store.spec.name == "whole"
+    assert (store.spec.name, store.spec.title) == ("whole", "")
     assert set(store.known_runs()) == store.done_runs()
     assert len(store.done_runs()) == 24
 

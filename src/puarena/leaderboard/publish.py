@@ -16,7 +16,13 @@ from typing import Any
 from puarena import datasets
 from puarena.errors import UserError
 from puarena.experiments import suites
-from puarena.experiments.spec import PROBLEM_LISTS, PROFILES, PROTOCOL_OPTIMIZER, Spec
+from puarena.experiments.spec import (
+    PROBLEM_LISTS,
+    PROFILES,
+    PROTOCOL_OPTIMIZER,
+    Spec,
+    as_tuple,
+)
 from puarena.experiments.status import FolderStatus, read_status
 from puarena.pu import labeling
 from puarena.report.compare import to_published_csv
@@ -36,6 +42,9 @@ MAX_LISTED_PROBLEMS = 4
 SPEC_COMMAND = (
     "puarena run SPEC.yaml"  # of results that no command line makes; the card has the spec
 )
+
+
+COMMAND_FIELDS = ("splits", "configs", "steps", "network", "precision", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,8 @@ def make_card(store: Results, **facts: Any) -> Card:
         )
     versions, torch, devices = (_join(row[i] for row in makers) for i in range(3))
     spec = store.spec
-    command = store.info.command or SPEC_COMMAND
+    known = store.info.command or (write_command(spec) if store.info.sources else "")
+    command = known or SPEC_COMMAND
     content: dict[str, Any] = {
         "suite": spec.name,
         "profile": spec.profile,
@@ -183,7 +193,7 @@ def make_card(store: Results, **facts: Any) -> Card:
         "optimizer": spec.optimizer,
         "files": {},
     }
-    if not store.info.command:
+    if not known:
         content["spec"] = portable(store.info.spec)
     return Card(**content | facts)
 
@@ -261,6 +271,36 @@ def find_suite(spec: Spec) -> tuple[str, Spec]:
         f"{name}{option} --algorithms {','.join(spec.algorithms)}{plugins} --out NEW'",
         "invalid-spec",
     )
+
+
+def write_command(spec: Spec) -> str:
+    """Return the ``puarena run`` command of a resolved spec; empty if there is none."""
+    if spec.name not in suites.names() or spec.plugins or any(p.has_path() for p in spec.problems):
+        return ""
+    # Only the suite is resolved: names of a stranger's spec may stand for code.
+    suite = suites.get(spec.name).override(profile=spec.profile).resolve()
+    own, theirs = _list_command_values(spec), _list_command_values(suite)
+    given = {name: values for name, values in own.items() if values != theirs[name]}
+    # Not every spec is a product of lists, or has options for all its values.
+    if suite.override(**given).hash() != spec.hash():
+        return ""
+    if spec.profile != Spec.model_fields["profile"].default:
+        given["profile"] = spec.profile
+    words = ["puarena", "run", spec.name]
+    for name, values in given.items():
+        words += [f"--{name}", ",".join(map(str, as_tuple(values)))]
+    return shlex.join(words)
+
+
+def _list_command_values(spec: Spec) -> dict[str, Any]:
+    """Return what options of ``puarena run`` choose, each value once."""
+    lists = {
+        name: tuple(dict.fromkeys(v for problem in spec.problems for v in getattr(problem, name)))
+        for name in PROBLEM_LISTS
+    }
+    names = tuple(dict.fromkeys(problem.dataset for problem in spec.problems))
+    fields = {name: getattr(spec, name) for name in COMMAND_FIELDS}
+    return {"algorithms": spec.algorithms, "datasets": names, **lists, **fields}
 
 
 def describe_departures(spec: Spec) -> list[str]:

@@ -146,6 +146,8 @@ class Combined(Results):
         else:
             spec, changes["spec_hash"] = join_specs(self.parts)
             changes["spec"] = spec.to_dict()
+            if changes["spec_hash"] != first.spec_hash:
+                changes["command"] = ""  # the first part's command makes that part only
             changes["notes"] = _join(part.info.notes for part in self.parts)
             changes["revisions"] = _join_revisions(self.parts)
         return first.info.model_copy(update=changes)
@@ -369,8 +371,10 @@ def _join_different(parts: Sequence[Results]) -> Spec:
         "hyper": _join_hyper(specs),
         "plugins": _join(spec.plugins for spec in specs),
     }
+    if len({spec.name for spec in specs}) > 1:
+        changes["name"] = "merged"
     if len({(spec.name, spec.title, spec.description) for spec in specs}) > 1:
-        changes |= {"name": "merged", "title": "", "description": ""}
+        changes |= {"title": "", "description": ""}
     return specs[0].model_copy(update=changes)
 
 
