@@ -352,3 +352,21 @@ def test_every_option_has_its_name_in_python(command):
 
 def test_run_has_no_more_parameters_than_people_can_survey():
     assert len(list_options("run")) <= 28
+
+
+def list_declared(group: typer.Typer) -> list[tuple[str, str, object]]:
+    """Return command, parameter and declaration of everything that a command line takes."""
+    declared = []
+    for command in group.registered_commands:
+        for name, parameter in typer.main.get_params_from_function(command.callback).items():
+            declared.append((command.callback.__name__, name, parameter.default))
+    for subgroup in group.registered_groups:
+        declared += list_declared(subgroup.typer_instance)
+    return declared
+
+
+def test_an_option_whose_value_is_called_like_itself_is_named():
+    # From "name" and metavar="NAME", typer 0.27 makes an option --NAME.
+    for command, name, declaration in list_declared(app):
+        if isinstance(declaration, typer.models.OptionInfo) and not declaration.param_decls:
+            assert (declaration.metavar or "").lower() != name.replace("_", "-"), (command, name)

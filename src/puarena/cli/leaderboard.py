@@ -33,7 +33,9 @@ def publish(
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="default: SUITE-PROFILE, with -authors for their optimizers"
+            "--name",
+            metavar="NAME",
+            help="default: SUITE-PROFILE, with -authors for their optimizers",
         ),
     ] = None,
     commit: Annotated[str, typer.Option(metavar="HASH", help="the commit that ran it")] = "",
