@@ -162,7 +162,7 @@ def test_run_status_report(results, tmp_path):
     result = call(line, r=results, **files)
     assert result.exit_code == 0, result.output
     assert "nnpu-c" in result.stdout
-    assert all("nnpu-c" in file.read_text() for file in files.values())
+    assert all("nnpu-c" in file.read_text().lower() for file in files.values())
     assert {row["algorithm"] for row in csv.DictReader(files["csv"].open())} == {"nnpu", "nnpu-c"}
 
 
@@ -318,7 +318,7 @@ PYTHON = {  # the functions that a command's options are parameters of, and what
     "compare": ([compare], {"markdown", "csv"}),
     "fit": (
         [puarena.PUNetClassifier, PUSearch],
-        {"label", "out", "negative", "positive", "features", "drop", "plugin"},
+        {"label", "out", "negative", "positive", "features", "drop", "plugin", "html"},
     ),
     "priors estimate": ([estimate_prior], {"label", "features", "drop"}),
 }

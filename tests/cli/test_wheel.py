@@ -131,9 +131,10 @@ def test_what_reports_need_is_a_part_of_what_all_needs(wheel):
         (about,) = [name for name in file.namelist() if name.endswith("/METADATA")]
         metadata = file.read(about).decode()
     needs: dict[str, set[str]] = {}
-    for package in re.findall(r"^Requires-Dist: (.+)$", metadata, re.M):
-        package, _, extra = package.partition("; extra == ")
-        needs.setdefault(extra.strip("'\""), set()).add(package)
+    for requirement in re.findall(r"^Requires-Dist: (.+)$", metadata, re.M):
+        package, _, marker = requirement.partition("; ")
+        extra = re.search(r"extra == ['\"]([^'\"]+)", marker)
+        needs.setdefault(extra[1] if extra else "", set()).add(package)
     assert needs["report"] < needs[""]
     modules = {re.split(r"[<>=]", line)[0] for line in needs[""] - needs["report"]}
     assert modules == set(PACKAGES.values())  # named where only reports are installed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import os
 import subprocess
@@ -10,6 +11,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
+
+from puarena import catalog
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -50,8 +54,18 @@ def test_examples(name, size, words, tmp_path):
         assert word in done.stdout
 
 
+def test_guests_are_named_as_their_spec_names_them():
+    """Their libraries are no dependencies, so that here the plugin is only read, not run."""
+    body = ast.parse((EXAMPLES / "guests.py").read_text(encoding="utf-8")).body
+    guests = {node.targets[0].id.replace("_", "-") for node in body if isinstance(node, ast.Assign)}
+    spec = yaml.safe_load((EXAMPLES / "guests.yaml").read_text(encoding="utf-8"))
+    assert spec["plugins"] == ["guests.py"]
+    assert set(spec["algorithms"]) - set(catalog.names()) == guests
+
+
 def test_every_example_is_tested():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "guests.py",
         "own_table.py",
         "choosing_without_negatives.py",
         "adding_a_method.py",

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pu_tables import quick, table
 from puarena import PUClassifier, PUNetClassifier, UserError, catalog, proxy_accuracy
+from puarena.algorithms import Algorithm, logistic
 from puarena.estimators.model_selection import PU_CRITERIA
 from puarena.estimators.network import SettingWarning
 from puarena.pu import HiddenLabels, PUData
@@ -111,12 +112,24 @@ def test_calibrated_forms(algorithm, setting, calibrated, found):
         assert clf.fit(X, y).algorithm_ == found
 
 
-@pytest.mark.parametrize(
-    "algorithm, setting", [("pubn", "one-sample"), ("nnpu-c", "two-sample"), ("lbe", "two-sample")]
-)
+@pytest.mark.parametrize("algorithm, setting", [("nnpu-c", "two-sample"), ("lbe", "two-sample")])
 def test_a_method_for_the_other_setting_warns(algorithm, setting):
     with pytest.warns(SettingWarning):
         quick(algorithm, setting=setting, steps=10).fit(X, y)
+
+
+def test_a_plugin_without_a_calibrated_form_warns_on_one_sample():
+    class TwoSample(Algorithm):
+        """``mean_P l+``."""
+
+        name, title, paper, setting = "two-sample-only", "Two", "none", "two-sample"
+
+        def objective(self, f_p, f_u):
+            return logistic(f_p, +1).mean(-1) + logistic(f_u, -1).mean(-1)
+
+    catalog.register(TwoSample)
+    with pytest.warns(SettingWarning, match="no calibrated form"):
+        quick("two-sample-only", setting="one-sample", steps=10).fit(X, y)
 
 
 def test_two_sample_data_and_the_ways_to_write_labels():

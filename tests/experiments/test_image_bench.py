@@ -426,7 +426,9 @@ def test_lists():
 
 def paper() -> pd.DataFrame:
     """Results on all four datasets: what was published, and the frames."""
-    published = {k: v for k, v in read_published().items() if k[3:] == ("accuracy", "pa")}
+    published = {
+        k: v for k, v in read_published().items() if k[0].case == 1 and k[3:] == ("accuracy", "pa")
+    }
     theirs = {(k[0].dataset, k[1] + "-c" * bool(k[2])): v[0] / 100 for k, v in published.items()}
     parts = []
     for dataset in ("letter", "imagenette", "usps", "cifar10"):

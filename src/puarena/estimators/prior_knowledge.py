@@ -47,10 +47,10 @@ def read_prior(
     if isinstance(prior, str):
         method = _read_method(prior)
     elif isinstance(prior, Real):
-        check_bounds((float(prior), float(prior)), setting, rate, f"prior={float(prior):g}, range")
+        check_bounds((float(prior), float(prior)), setting, rate, f"prior={float(prior):g}")
         low = high = float(prior)
     else:
-        low, high = _intersect((low, high), check_bounds(prior, setting, rate, "prior"))
+        low, high = _intersect((low, high), check_bounds(prior, setting, rate, f"prior={prior!r}"))
     if label_frequency is not None:
         if not setting.one_sample:
             raise UserError(
@@ -89,7 +89,7 @@ def _read_frequency(given: Any, setting: Setting, rate: float) -> tuple[float, f
             "invalid-value",
         )
     bounds = (rate / high, min(rate / low, 1.0))
-    return check_bounds(bounds, setting, rate, f"label_frequency={given!r}, range of priors")
+    return check_bounds(bounds, setting, rate, f"label_frequency={given!r}")
 
 
 def _intersect(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:

@@ -169,21 +169,25 @@ def estimate_prior(
 
 
 def check_bounds(
-    bounds: Sequence[float], setting: Setting, rate: float, name: str = "bounds"
+    bounds: Sequence[float], setting: Setting, rate: float, given: str = ""
 ) -> tuple[float, float]:
-    """Return a range of priors; its ends are in order, and possible for a rate of labels."""
+    """Return a range of priors; its ends are in order, and possible for a rate of labels.
+
+    ``given`` is what errors quote: what the user wrote, if that was not ``bounds``.
+    """
+    given = given or f"bounds={bounds!r}"
     try:
         low, high = (float(end) for end in bounds)
     except (TypeError, ValueError):
         raise UserError(
-            f"{name}={bounds!r} is not a range: give two numbers, (low, high)", "invalid-value"
+            f"{given} is not a range: give two numbers, (low, high)", "invalid-value"
         ) from None
     if not 0 <= low <= high <= 1:
-        raise UserError(f"{name}={bounds!r} is not a range within 0 and 1", "invalid-value")
+        raise UserError(f"{given} is not a range within 0 and 1", "invalid-value")
     lowest = setting.lowest_prior(rate)
     if high <= lowest:
         raise UserError(
-            f"{name}={bounds!r} contradicts setting='one-sample': {rate:.3g} of the rows are "
+            f"{given} contradicts setting='one-sample': {rate:.3g} of the rows are "
             "labeled positives, and the prior of the whole sample must be greater; give a greater "
             "prior, or setting='two-sample' if the positives were collected separately from the "
             "unlabeled rows",
