@@ -135,8 +135,7 @@ SUITES.append(Spec(name="moons", title="Moons", description="Small.", problems=[
 MECHANISM = '''
 from dataclasses import dataclass
 import numpy as np
-from puarena.pu.labeling.base import Candidates, Chances, Mechanism
-from puarena.pu.labeling.solving import solve_weights
+from puarena.pu.labeling.base import Candidates, Chances, Mechanism, solve_weights
 
 @dataclass(frozen=True)
 class First(Mechanism):
@@ -148,8 +147,6 @@ class First(Mechanism):
     def propensity(self, candidates: Candidates) -> Chances:
         place = candidates.index / len(candidates.dataset.classes)
         return solve_weights(-self.strength * place.astype(np.float64), candidates.labels, self.text)
-
-MECHANISM = First
 '''
 
 EXECUTOR = '''

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from puarena import paper
 from puarena.errors import UserError, unknown_name
-from puarena.utils.discovery import find_classes, import_modules
+from puarena.utils.discovery import discover
 
 if TYPE_CHECKING:
     from puarena.algorithms import Algorithm, Hyper
@@ -168,18 +168,15 @@ def get_all() -> dict[str, MethodInfo]:
     from puarena.algorithms import Algorithm
     from puarena.classics import PUWrapper
 
-    found = [
-        cls for m in import_modules("puarena.algorithms") for cls in find_classes(m, Algorithm)
-    ]
-    algorithms = sorted((cls for cls in found if cls.name), key=lambda c: paper.find_place(c.name))
+    found = [cls for cls in discover("puarena.algorithms", Algorithm) if cls.name]
+    algorithms = sorted(found, key=lambda cls: paper.find_place(cls.name))
     infos: list[MethodInfo] = []
     for origin in ("puarena", "released"):
         for algorithm in algorithms:
             if (origin == "released") == bool(algorithm.variant):
                 infos += describe_algorithm(algorithm, origin)
-    for module in import_modules("puarena.classics"):
-        for classic in find_classes(module, PUWrapper):
-            infos += describe_classic(classic)
+    for classic in discover("puarena.classics", PUWrapper):
+        infos += describe_classic(classic)
     known = {info.name: info for info in infos}
     for point in entry_points(group=ENTRY_POINT):
         known.update({info.name: info for info in describe_algorithm(point.load(), "plugin")})

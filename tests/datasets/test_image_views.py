@@ -17,8 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from puarena import datasets
 from puarena.datasets import Views
-from puarena.datasets.views import images, randaugment
-from puarena.datasets.views.base import pick
+from puarena.datasets.views import images, pick, randaugment
 from puarena.datasets.views.geometry import CutOut, RandomCrop, ResizedCrop
 from puarena.datasets.views.randaugment import CHOICES, NO_CHOICE, OPERATIONS, RandAugment, operate
 from puarena.experiments.spec import PROFILES

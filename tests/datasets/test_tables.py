@@ -19,6 +19,7 @@ import yaml
 import puarena
 from puarena import datasets
 from puarena.datasets import download, remote
+from puarena.datasets.registry import readers
 from puarena.datasets.tables import read_table
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
@@ -175,9 +176,7 @@ def test_adult_in_csv(tmp_path):
 
 
 def test_fashion_mnist_has_its_test_set_at_the_end(tmp_path, monkeypatch):
-    from puarena.datasets.builtin import fashion_mnist
-
-    table = fashion_mnist.READER
+    table = readers()["fashion-mnist"]
     frame = pd.DataFrame({"pixel1": np.arange(70), "pixel2": 255, "class": np.arange(70) % 10})
     frame.to_csv(tmp_path / "fashion-mnist.csv", index=False)
     fails(partial(table.read, tmp_path), "missing-data", "70 rows", "10000")

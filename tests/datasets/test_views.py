@@ -7,7 +7,7 @@ import torch
 
 from puarena import training
 from puarena.datasets import views_of
-from puarena.datasets.views.digits import AffineView
+from puarena.datasets.views.geometry import AffineView
 from puarena.random import Draws
 from puarena.training import Fleet, FleetConfig
 from puarena.training.steps import Stepper

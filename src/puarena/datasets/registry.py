@@ -21,7 +21,7 @@ VARIABLES = (download.DATA_VARIABLE, download.CACHE_VARIABLE, download.SKIP_VARI
 
 
 class DatasetReader(Protocol):
-    """What the file of a dataset defines, or its ``READER``."""
+    """What the file of a dataset defines, or each of its ``READERS``."""
 
     @property
     def INFO(self) -> DatasetInfo:  # noqa: N802
@@ -65,10 +65,10 @@ def readers() -> dict[str, DatasetReader]:
     """Return the readers of the built-in datasets by name."""
     found: list[DatasetReader] = []
     for module in import_modules(builtin.__name__):
-        reader = getattr(module, "READER", module)
-        found.append(reader)
-        if reader.INFO.standardized_form:
-            found.append(StandardizedReader(reader))
+        for reader in getattr(module, "READERS", (module,)):
+            found.append(reader)
+            if reader.INFO.standardized_form:
+                found.append(StandardizedReader(reader))
     found.sort(key=lambda reader: (reader.INFO.order, reader.INFO.name))
     return {reader.INFO.name: reader for reader in found}
 

@@ -13,7 +13,7 @@ from puarena.errors import UserError, unknown_name
 from puarena.networks.base import RunNetwork
 from puarena.networks.mlp import MLP
 from puarena.networks.stacked import Stacked
-from puarena.utils.discovery import find_classes, import_modules
+from puarena.utils.discovery import discover
 
 DEFAULT = MLP.name
 TABLE, IMAGE = (5,), (3, 16, 16)  # shapes of the examples that a new network is tried on
@@ -23,10 +23,7 @@ _plugins: dict[str, type[RunNetwork]] = {}
 
 @lru_cache(maxsize=1)
 def _built_in() -> dict[str, type[RunNetwork]]:
-    classes: list[type[RunNetwork]] = []
-    for module in import_modules("puarena.networks"):
-        classes += [cls for cls in find_classes(module, RunNetwork) if cls.name]
-    return {cls.name: cls for cls in classes}
+    return {cls.name: cls for cls in discover("puarena.networks", RunNetwork) if cls.name}
 
 
 def names() -> list[str]:

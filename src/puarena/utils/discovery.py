@@ -22,6 +22,11 @@ def find_declared(package: str, attribute: str) -> list[Any]:
     return [getattr(module, attribute) for module in modules if hasattr(module, attribute)]
 
 
+def discover(package: str, base: type[Base]) -> list[type[Base]]:
+    """Return the subclasses of ``base`` that the modules of a package define."""
+    return [cls for module in import_modules(package) for cls in find_classes(module, base)]
+
+
 def find_classes(module: ModuleType, base: type[Base]) -> list[type[Base]]:
     """Return the subclasses of ``base`` that a module itself defines, in their order."""
     found = []

@@ -1,5 +1,5 @@
-"""The built-in datasets, one file each.
+"""The built-in datasets.
 
-A file defines ``INFO`` (a :class:`~puarena.datasets.base.DatasetInfo`) and ``read``, or a
-``READER`` that has both.
+A file defines ``INFO`` (a :class:`~puarena.datasets.base.DatasetInfo`) and ``read``, or, for
+several datasets of one kind, ``READERS`` that have both.
 """

@@ -18,7 +18,7 @@ MEAN, STD = 0.1307, 0.3081
 
 def views() -> dict[str, Views]:
     """Return the mirrored and rotated digits of the published code."""
-    from puarena.datasets.views.digits import AffineView
+    from puarena.datasets.views.geometry import AffineView
 
     view = partial(AffineView, side=(16, 16), black=(0 - MEAN) / STD, white=(1 - MEAN) / STD)
     return {"released": Views(view(rotation=10), view(rotation=30, shift=0.1, jitter=0.2))}

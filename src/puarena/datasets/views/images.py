@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from puarena.datasets.views.base import View
+from puarena.datasets.views import View
 from puarena.random import Draws
 
 Channels = tuple[float, float, float]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from puarena.errors import UserError, unknown_name
 from puarena.experiments.executors.base import Executor, ExecutorOptions
-from puarena.utils.discovery import find_classes, import_modules
+from puarena.utils.discovery import discover
 
 if TYPE_CHECKING:
     from puarena.experiments.plan import FleetSpec
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 def executor_types() -> dict[str, type[Executor]]:
     """Return every executor by its name."""
-    found: dict[str, type[Executor]] = {}
-    for module in import_modules(__name__):
-        kinds = find_classes(module, Executor)  # type: ignore[type-abstract]
-        found |= {kind.name: kind for kind in kinds}
-    return found
+    kinds = discover(__name__, Executor)  # type: ignore[type-abstract]
+    return {kind.name: kind for kind in kinds}
 
 
 def uses_other_machines(name: str | None, options: ExecutorOptions) -> bool:

@@ -1,8 +1,8 @@
 """How labels are given: a *setting* decides where P and U come from, a *mechanism* which positives
 are labeled.
 
-Each is one file of this folder: it defines ``SETTING`` (an instance of :class:`Setting`) or
-``MECHANISM`` (a subclass of :class:`Mechanism`, a frozen dataclass whose fields are parameters).
+Every subclass of :class:`Setting` and :class:`Mechanism` in the files of this folder is found. A
+mechanism is a frozen dataclass whose fields are its parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from puarena.errors import UserError, unknown_name
 from puarena.pu.labeling.base import Candidates, Demand, Mechanism, Setting
-from puarena.utils.discovery import find_declared
+from puarena.utils.discovery import discover
 
 __all__ = [
     "DEFAULT_SETTING",
@@ -39,7 +39,7 @@ MAX_PARAMETER = 1e6  # with far less a mechanism is deterministic
 @cache
 def list_settings() -> list[Setting]:
     """Return all settings."""
-    return find_declared(__name__, "SETTING")
+    return [cls() for cls in discover(__name__, Setting)]  # type: ignore[type-abstract]
 
 
 def get_setting(name: str | Setting) -> Setting:
@@ -56,7 +56,7 @@ def get_setting(name: str | Setting) -> Setting:
 
 @cache
 def _mechanisms() -> dict[str, type[Mechanism]]:
-    found = find_declared(__name__, "MECHANISM")
+    found = discover(__name__, Mechanism)  # type: ignore[type-abstract]
     return {cls.name: cls for cls in sorted(found, key=lambda cls: cls.name != SCAR)}
 
 

@@ -17,7 +17,7 @@ from puarena.report.figures.base import (
     read_figure_data,
 )
 from puarena.report.sources import Source
-from puarena.utils.discovery import find_classes, import_modules
+from puarena.utils.discovery import discover
 from puarena.utils.files import cannot_write, write_file
 
 __all__ = [
@@ -38,8 +38,7 @@ FORMATS = ("svg", "pdf", "png")
 @lru_cache(maxsize=1)
 def find_figures() -> tuple[Figure, ...]:
     """Return the figures that the files of this folder define."""
-    modules = import_modules(__name__)
-    figures = [cls() for module in modules for cls in find_classes(module, Figure)]
+    figures = [cls() for cls in discover(__name__, Figure)]
     return tuple(sorted(figures, key=lambda figure: (figure.order, figure.name)))
 
 

@@ -1,4 +1,4 @@
-"""Built-in tables that OpenML has: a file of ``builtin`` describes each, and they are read here.
+"""Tables of OpenML: the UCI repository's, and Fashion-MNIST.
 
 A table is taken from a folder that has it (``NAME.parquet``, ``.arff``, ``.dat`` as KEEL writes
 it, or ``.csv``), from the cache, or from OpenML. Numbers stay as they are, and each value of a
@@ -23,6 +23,18 @@ from puarena.datasets.tables import read_table, spell_label
 from puarena.errors import UserError, unknown_name
 from puarena.utils.counts import count_test_examples
 
+CLOTHES = (
+    "T-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
 FILE_ENDINGS = ("parquet", "arff", "dat", "csv", "csv.gz")
 CLASS_COLUMNS = ("class", "income")  # names of the column of labels; otherwise it is the last
 ROW_NUMBER = "ID"  # a column that is no feature
@@ -147,3 +159,113 @@ def make_openml_file(name: str, number: int) -> DataFile:
 def _find_any_form(name: str, folder: Path) -> Path | None:
     forms = [folder / f"{name}.{ending}" for ending in FILE_ENDINGS]
     return next((form for form in forms if form.is_file()), None)
+
+
+READERS = (
+    make_uci_table(
+        "spambase",
+        "Spambase",
+        "94/spambase",
+        "M. Hopkins, E. Reeber, G. Forman and J. Suermondt, Spambase",
+        "1999, doi:10.24432/C53G6X",
+        openml_id=44,
+        order=10,
+        rows=4601,
+        features=57,
+        content="e-mails by 57 frequencies, spam positive",
+        classes=("mail", "spam"),
+        positive="spam",
+        prior=0.394,
+        labels={"0": "mail", "1": "spam"},
+    ),
+    make_uci_table(
+        "mushroom",
+        "Mushroom",
+        "73/mushroom",
+        "J. Schlimmer, Mushroom",
+        "1981, doi:10.24432/C5959T",
+        openml_id=24,
+        rows=8124,
+        features=117,
+        content="mushrooms by 22 categories (one-hot), poisonous positive",
+        classes=("edible", "poisonous"),
+        positive="poisonous",
+        prior=0.482,
+        order=12,
+        labels={"e": "edible", "p": "poisonous"},
+        categorical=True,
+    ),
+    make_uci_table(
+        "magic",
+        "MAGIC Gamma Telescope",
+        "159/magic+gamma+telescope",
+        "R. Bock, MAGIC Gamma Telescope",
+        "2004, doi:10.24432/C52C8B",
+        openml_id=1120,
+        order=14,
+        rows=19020,
+        features=10,
+        content="simulated showers by 10 measurements, gamma positive",
+        classes=("hadron", "gamma"),
+        positive="gamma",
+        prior=0.648,
+        labels={"h": "hadron", "g": "gamma"},
+    ),
+    make_uci_table(
+        "adult",
+        "Adult",
+        "2/adult",
+        "B. Becker and R. Kohavi, Adult",
+        "1996, doi:10.24432/C5XW20",
+        openml_id=1590,
+        rows=48842,
+        features=108,
+        content="persons by 6 numbers and 8 categories (one-hot), incomes over 50K positive",
+        classes=("<=50K", ">50K"),
+        positive=">50K",
+        prior=0.239,
+        order=16,
+    ),
+    make_uci_table(
+        "connect-4",
+        "Connect-4",
+        "26/connect+4",
+        "J. Tromp, Connect-4",
+        "1995, doi:10.24432/C59P43",
+        openml_id=40668,
+        rows=67557,
+        features=126,
+        content="positions of 42 squares (one-hot), won for the first player positive",
+        order=18,
+        classes=("draw", "loss", "win"),
+        positive="win",
+        prior=0.658,
+        labels={"0": "draw", "1": "loss", "2": "win"},
+        categorical=True,
+    ),
+    OpenMLTable(
+        DatasetInfo(
+            name="fashion-mnist",
+            title="Fashion-MNIST",
+            description="70,000 clothes as 28x28 gray pixels in [0, 1]; case 1: tops, case 2: "
+            "trousers, coats and sneakers; the last 10,000 are the test set",
+            license="MIT",
+            citation="H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST: a Novel Image Dataset for "
+            "Benchmarking Machine Learning Algorithms, arXiv:1708.07747, 2017",
+            urls=("https://github.com/zalandoresearch/fashion-mnist",),
+            files=(make_openml_file("fashion-mnist", 40996),),
+            examples=70000,
+            class_names=CLOTHES,
+            shape=(784,),
+            cases={1: (0, 2, 4, 6), 2: (1, 4, 7)},
+            size=60000,
+            default_prior=0.4,
+            case_priors={2: 0.3},
+            order=20,
+            standardized_form=True,
+        ),
+        labels={str(number): name for number, name in enumerate(CLOTHES)},
+        scale=255.0,
+        test_rows=10_000,
+    ),
+)
