@@ -134,10 +134,17 @@ def test_a_list_has_a_line_for_each_algorithm_at_80_columns(monkeypatch):
 def test_plan():
     plan = answer(f"plan demo {TINY}")
     times = {"seconds", "seconds_low", "seconds_high"}
-    assert plan.keys() == {"runs", "fleets", "steps", "device", *times}
+    assert plan.keys() == {"runs", "fleets", "steps", "device", "fits_not_measured", *times}
     assert (plan["runs"], plan["fleets"], plan["steps"]) == (4, 1, 80)
     assert 0 < plan["seconds"] < 60
     assert "4 runs in 1 fleets" in call(f"plan demo {TINY}").stdout
+    assert "not measured" not in call(f"plan demo {TINY}").stdout
+
+
+def test_a_plan_says_what_it_does_not_measure():
+    options = "--algorithms nnpu,elkan-noto --splits 2 --configs 1 --steps 20 --device cpu"
+    assert answer(f"plan demo {options}")["fits_not_measured"] == 4
+    assert "4 fits of classics and guests" in call(f"plan demo {options}").stdout
 
 
 def test_a_plan_for_years_says_that_it_is_not_for_this_machine(monkeypatch):

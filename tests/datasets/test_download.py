@@ -193,6 +193,17 @@ def test_an_unwritable_folder(server, tmp_path):
     fails(partial(download.fetch, make_info(server[1]), folder), "cannot-write", folder)
 
 
+def test_an_unwritable_cache_names_its_variable(server, tmp_path, monkeypatch):
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    monkeypatch.setenv(download.CACHE_VARIABLE, str(tmp_path / "taken"))
+    for fetch in (
+        partial(download.fetch, make_info(server[1])),
+        partial(download.locate_remote_table, "openml:44"),
+    ):
+        fails(fetch, "cannot-write", tmp_path / "taken", download.CACHE_VARIABLE)
+    assert Quiet.requests == []
+
+
 def test_files_of_an_archive(server, cache):
     folder, address = server
     stream = io.BytesIO()

@@ -90,6 +90,19 @@ def test_the_time_left_follows_the_work_done(fleets, monkeypatch):
     assert re.match(r"100%  took 0:25  8/8 runs", live.line)
 
 
+def test_the_first_classic_does_not_make_a_run_look_endless(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    names = ["elkan-noto", "naive-lr", "nnpu"]
+    first, *rest = group(make_plan(SPEC.override(algorithms=names, configs=1)).runs)
+    live = Progress()
+    live.start([first, *rest], {})
+    clock[0] = 4.0
+    live.end(first)
+    assert live.seconds_left is not None
+    assert live.seconds_left < 60
+
+
 def test_lines_in_a_log(fleets):
     text = io.StringIO()
     live = ConsoleProgress(Console(file=text, width=40), verbose=True)

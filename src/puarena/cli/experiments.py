@@ -87,6 +87,8 @@ def plan(
         text += f"not {machines}: it would take {span}"
     else:
         text += f"about {span} {machines}"
+    if fits := summary["fits_not_measured"]:
+        text += f", and the time of {fits:,} fits of classics and guests, which is not measured"
     emit(ctx, summary, text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -73,6 +74,7 @@ def locate_remote_table(source: str) -> Path:
     """Return a verified copy of a table ``openml:…`` or ``hf:…``, fetched if it is not stored."""
     path = cache_folder() / "tables" / f"{re.sub(r'[^A-Za-z0-9.-]+', '_', source)}.parquet"
     if not path.is_file():
+        _make_folder(path.parent)
         remote.fetch_table(source, path)
     return check_checksum(path, remote.read_record(path).get("sha256"), "fetch it again")
 
@@ -117,6 +119,7 @@ def verify(info: DatasetInfo, folder: str | os.PathLike[str] | None = None) -> l
 def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
     """Download one file to ``<root>/<dataset>/<file>`` and return its path."""
     folder = root / info.name
+    _make_folder(folder)
     if file.source:
         remedy = (
             f"name a folder that contains {info.name}.arff, .csv or .parquet with {DATA_VARIABLE} "
@@ -141,6 +144,21 @@ def download(info: DatasetInfo, file: DataFile, root: Path) -> Path:
         packed.unlink()
         return check_checksum(folder / file.name, file.sha256, "fetch it again")
     return folder / file.name
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a download, before anything is fetched for it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        remedy = "name another folder"
+        if folder.is_relative_to(cache_folder()):
+            remedy = f"name another folder for downloads with {CACHE_VARIABLE}"
+        raise UserError(
+            f"cannot write to '{folder}' ({describe_error(error)}); {remedy}", "cannot-write"
+        ) from error
 
 
 def expected_checksum(file: DataFile, path: Path) -> str | None:

@@ -90,6 +90,7 @@ def summarize(
 ) -> dict[str, Any]:
     """Return how many runs, fleets and steps (of all runs) a plan has, and how long it takes here.
 
+    The fits of classics and guests are counted, but their time is not known before they are made.
     What ``run`` refuses before it trains is refused here with the same message.
     """
     device = choose_device(device)
@@ -103,6 +104,7 @@ def summarize(
         "runs": len(plan.runs),
         "fleets": len(fleets),
         "steps": sum(fleet.steps for fleet in fleets),
+        "fits_not_measured": sum(catalog.get(run.algorithm).is_classic for run in plan.runs),
         "seconds": round(usual, 1),
         "seconds_low": round(low * (1 - MODEL_ERROR), 1),
         "seconds_high": round(high * (1 + MODEL_ERROR), 1),

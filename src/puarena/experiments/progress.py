@@ -30,6 +30,9 @@ UNITS = (  # of durations, with their seconds, and from how many on the next one
     ("years", 31_557_600, 0),
 )
 FIXED_BATCH = 8  # what a step costs whatever its batch size, in examples
+# The fit of a classic counts as so many steps of a network: between what the fast and the slow ones
+# take, so that neither ends the run too early nor makes it look endless.
+CLASSIC_STEPS = 2000
 
 
 class Progress:
@@ -242,7 +245,9 @@ def choose_progress(wanted: Progress | bool | None) -> Progress:
 def step_cost(fleet: FleetSpec) -> float:
     """Return what a step of one run of a fleet costs relative to those of other fleets."""
     first = fleet.first
-    return (catalog.get(first.algorithm).cost or 1.0) * (first.batch_size + FIXED_BATCH)
+    entry = catalog.get(first.algorithm)
+    cost = CLASSIC_STEPS if entry.is_classic else entry.cost
+    return cost * (first.batch_size + FIXED_BATCH)
 
 
 def format_clock(seconds: float) -> str:
