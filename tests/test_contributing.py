@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 import puarena
-from puarena import catalog, metrics, networks
-from puarena.datasets import registry as datasets
+from puarena import catalog, datasets, metrics, networks
 from puarena.experiments import executors, suites
 from puarena.pu import labeling
 from puarena.report.figures import find_figures

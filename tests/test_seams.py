@@ -90,7 +90,7 @@ METRICS["error"] = Metric(
 
 NETWORK = '''
 from torch import nn
-from puarena.networks.stacked import Stacked
+from puarena.networks.base import Stacked
 
 class Narrow(Stacked):
     """A small perceptron."""

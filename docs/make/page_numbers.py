@@ -18,7 +18,7 @@ import pandas
 from evidence import Published, published, standings_table
 
 from puarena import catalog, datasets
-from puarena.cli import listing
+from puarena.cli import methods
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.tables import format_number
 
@@ -81,7 +81,7 @@ def _wrapped(text: str, width: int = 118, indent: str = "") -> list[str]:
 
 def describe_datasets() -> str:
     """The datasets that have files of their own; the others are these, standardized."""
-    rows = [row for row in listing.list_datasets() if not datasets.info(row["name"]).files_of]
+    rows = [row for row in methods.list_datasets() if not datasets.info(row["name"]).files_of]
     lines = [
         "| name | what | points | classes | N | π | network |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",

@@ -9,8 +9,7 @@ import torch
 import goldens
 from puarena import datasets, training
 from puarena.algorithms.ntc_tmi import first_maximum, lowest_rank, mutual_information
-from puarena.algorithms.sar_em import SarEM, weighted_parts
-from puarena.algorithms.sar_oracle import SarOracle
+from puarena.algorithms.sar_em import SarEM, SarOracle, weighted_parts
 from puarena.pu import Problem, draw_pu_data
 from puarena.testing import contract
 from puarena.training import FleetConfig, Row

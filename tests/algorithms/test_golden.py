@@ -10,8 +10,7 @@ import torch
 import goldens
 from puarena import metrics
 from puarena.algorithms.dist_pu import DistPU
-from puarena.algorithms.nnpu import NNPU
-from puarena.algorithms.nnpu_ga import NNPUGA
+from puarena.algorithms.nnpu import NNPU, NNPUGA
 from puarena.algorithms.pusb import PUSB
 from puarena.algorithms.upu import UPU
 from puarena.algorithms.vpu import VPU

@@ -17,8 +17,7 @@ from puarena.algorithms._losses import break_of_trends, col, trend_terms
 from puarena.algorithms.count_loss import CountLoss
 from puarena.algorithms.glws import GLWS
 from puarena.algorithms.holistic_pu import HolisticPU
-from puarena.algorithms.p3mix_c import P3MixC
-from puarena.algorithms.p3mix_e import P3MixE
+from puarena.algorithms.p3mix import P3MixC, P3MixE
 from puarena.algorithms.released import ReleasedCountLoss, ReleasedGLWS, ReleasedHolisticPU
 
 both = pytest.mark.parametrize("dtype", ["float64", "float32"])

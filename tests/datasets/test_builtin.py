@@ -27,9 +27,9 @@ def cache(tmp_path, monkeypatch):
     """An empty cache folder, and no named folder."""
     monkeypatch.setenv(download.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.delenv(download.DATA_VARIABLE, raising=False)
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     yield
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
 
 
 def test_every_dataset_is_described():

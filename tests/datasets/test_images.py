@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from puarena import datasets
 from puarena.cli import app
-from puarena.datasets import download, images
+from puarena.datasets import download
 from puarena.datasets.base import from_info
 from puarena.datasets.builtin import cifar10, imagenette
 from puarena.errors import UserError
@@ -43,9 +43,9 @@ def cache(tmp_path, monkeypatch):
     # Set, so that it is restored after a test of the command line.
     monkeypatch.setenv(download.SKIP_VARIABLE, "")
     monkeypatch.setattr(download, "_retrieve", None)  # no network in a test
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     yield folder
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
 
 
 def call(*args: object):
@@ -60,7 +60,7 @@ def load_error(folder: Path) -> UserError:
 
 def load_again(folder: Path):
     """Load as a new process would."""
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     return datasets.load("imagenette", folder)
 
 
@@ -210,7 +210,7 @@ def no_decoding(monkeypatch):
         def decode_images(*args):
             raise AssertionError("decoded again")
 
-        monkeypatch.setattr(images, "decode_images", decode_images)
+        monkeypatch.setattr(imagenette, "decode_images", decode_images)
 
     return stop
 
@@ -312,7 +312,7 @@ def test_wrong_class_folders(here, monkeypatch):
 )
 def test_sizes(size, resized, corner):
     content = picture(*size)
-    squashed, seen = images.decode_image(content)
+    squashed, seen = imagenette.decode_image(content)
     image = Image.open(io.BytesIO(content))
     left, top = corner
     box = (left, top, left + 64, top + 64)
@@ -345,7 +345,7 @@ def test_every_kind_becomes_rgb(mode):
     content, color = MODES[mode]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        squashed, seen = images.decode_image(content)
+        squashed, seen = imagenette.decode_image(content)
     for pixels in (squashed, seen):
         assert np.abs(pixels.astype(int) - np.array(color)[:, None, None]).max() <= 2
 
@@ -355,7 +355,7 @@ def test_an_orientation_is_not_applied():
     exif[0x0112] = 6  # to be rotated by 90 degrees
     image = Image.new("RGB", (80, 80))
     image.paste((250, 250, 250), (0, 0, 80, 40))
-    squashed, _ = images.decode_image(save(image, "JPEG", exif=exif))
+    squashed, _ = imagenette.decode_image(save(image, "JPEG", exif=exif))
     assert squashed[:, :30].min() > 240
     assert squashed[:, -30:].max() < 10
 
@@ -397,7 +397,7 @@ def test_damaged_images(here, cache, monkeypatch, caplog, no_decoding):
     counts = list(np.bincount(dataset.classes[dataset.train], minlength=10))
     assert counts == [0, 0, 0, 1, 2, 2, 2, 2, 2, 2]
     file = here / "imagenette2" / "val" / FOLDERS[0] / "v.JPEG"
-    expected, _ = images.decode_image(file.read_bytes())
+    expected, _ = imagenette.decode_image(file.read_bytes())
     assert (dataset.features[dataset.test[0]] == expected).all()
     assert all(name in caplog.text for name in names)
 

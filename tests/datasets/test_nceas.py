@@ -50,9 +50,9 @@ def folder(tmp_path, monkeypatch):
     for part, frame in files.items():
         frame.index = pd.RangeIndex(1, len(frame) + 1)  # as R numbers rows
         rdata.write_rds(tmp_path / "nceas" / f"SWI{part}.rds", frame)
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     yield tmp_path
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
 
 
 def test_a_region_is_read(folder):

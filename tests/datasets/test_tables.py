@@ -18,8 +18,7 @@ import yaml
 
 import puarena
 from puarena import datasets
-from puarena.datasets import download, remote
-from puarena.datasets.registry import readers
+from puarena.datasets import download, readers, remote
 from puarena.datasets.tables import read_table
 from puarena.experiments.plan import make_plan
 from puarena.experiments.spec import Spec
@@ -235,7 +234,7 @@ def test_a_run_needs_its_table_only_once(tmp_path):
     outcome = puarena.run(spec, tmp_path / "out", device="cpu", data=tmp_path, workers=1)
     assert (outcome.computed, outcome.failures) == (1, [])
     (tmp_path / "magic.dat").unlink()
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     results = open_results(tmp_path / "out")
     assert list(results.spec.problems[0].priors) == [pytest.approx(2 / 3, abs=0.01)]
     plan = make_plan(results.spec)
@@ -252,7 +251,7 @@ def test_a_table_by_name_from_openml(openml, cache):
     assert (record["source"], record["version"], record["rows"]) == ("openml:24", "1", 80)
     assert record["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     requests = len(openml.requests)
-    datasets.registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
     assert datasets.load("mushroom").revision == dataset.revision
     assert len(openml.requests) == requests  # read from the cache
     assert [file.status for file in datasets.verify("mushroom")] == ["ok"]

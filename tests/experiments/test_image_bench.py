@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import puarena
 from puarena import catalog, datasets, training
-from puarena.cli import app, listing
-from puarena.datasets import Dataset, DatasetInfo, Views, registry
+from puarena.cli import app, methods
+from puarena.datasets import Dataset, DatasetInfo, Views
 from puarena.experiments import duration, suites
 from puarena.experiments.executors import gpu, local
 from puarena.experiments.executors.base import ExecutorOptions
@@ -67,10 +67,10 @@ def tiny(monkeypatch):
         test=np.arange(120, 160),
     )
     monkeypatch.setitem(
-        registry.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset)
+        datasets.readers(), "tiny", SimpleNamespace(INFO=info, read=lambda folder: dataset)
     )
     yield dataset
-    registry._load_built_in.cache_clear()
+    datasets._load_built_in.cache_clear()
 
 
 def tiny_spec(**values) -> Spec:
@@ -414,7 +414,7 @@ def test_command_line(tiny, tmp_path):
 
 
 def test_lists():
-    kinds = {row["name"]: (row["kind"], row["network"]) for row in listing.list_datasets()}
+    kinds = {row["name"]: (row["kind"], row["network"]) for row in methods.list_datasets()}
     assert {name for name, what in kinds.items() if what == ("image", "resnet32")} == {
         "cifar10",
         "imagenette",

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save
 
 import puarena
-from puarena import training
+from puarena import networks, training
 from puarena.algorithms import Phase
 from puarena.errors import UserError
 from puarena.experiments import checkpoints
@@ -26,7 +26,6 @@ from puarena.experiments.doctor import examine
 from puarena.experiments.plan import make_plan
 from puarena.experiments.progress import Progress
 from puarena.experiments.spec import Spec
-from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.results import Folder, open_results
 from puarena.training import Fleet, FleetConfig, State, StateError
@@ -108,7 +107,7 @@ def test_the_best_checkpoint_is_that_of_an_uninterrupted_fleet():
 def test_residual_networks_go_on_with_their_statistics(monkeypatch):
     """Of PUe, whose first network only evaluates in the second phase."""
     monkeypatch.setitem(
-        registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))})
+        networks._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 8), (1, 16))})
     )
     x, data, hidden = toy(n=200, features=3 * 8 * 8)
     data, hidden = replace(data, test=data.test[:40]), replace(hidden, test=hidden.test[:40])

@@ -10,8 +10,8 @@ import pytest
 
 import puarena
 from puarena.leaderboard import site
-from puarena.leaderboard.front_page import Board, cite
 from puarena.leaderboard.publish import compute_checksum
+from puarena.leaderboard.site import Board, cite
 from puarena.results import published
 from puarena.results.published import COMMUNITY, read_card, verdict_file
 from tiny_suite import PLUGIN, TINY, WHO, call, fails

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import random, training
-from puarena.networks import kernels, registry
+from puarena import networks, random, training
+from puarena.networks import kernels
 from puarena.networks.mlp import MLP
 from puarena.networks.resnet import ResNet
 from puarena.testing.pretended import pretend
@@ -184,7 +184,7 @@ def test_fleets_of_perceptrons(name):
     HAS_GPU, reason="there is a GPU, where tests/training/test_image_fleet.py trains"
 )
 def test_a_fleet_of_residual_networks(monkeypatch):
-    monkeypatch.setitem(registry._plugins, Small.name, Small)
+    monkeypatch.setitem(networks._plugins, Small.name, Small)
     x, data, hidden = toy(n=40, features=48)
     config = FleetConfig(batch_size=3, steps=12, warmup=4, record_every=4, network=Small.name)
     few = replace(data, test=data.test[:10])

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 import puarena
 from puarena import networks, random, training
-from puarena.cli import listing
+from puarena.cli import methods
 from puarena.datasets import views_of
 from puarena.errors import UserError
 from puarena.experiments import duration, suites
 from puarena.experiments.plan import group, make_plan
 from puarena.experiments.spec import Spec
-from puarena.networks import RunNetwork, Stacked, registry
+from puarena.networks import RunNetwork, Stacked
 from puarena.networks.resnet import ResNet
 from puarena.training import FleetConfig
 from toys import rows, toy
@@ -69,7 +69,7 @@ class Small(ResNet):
 @pytest.fixture(autouse=True)
 def own(monkeypatch):
     """Networks of these tests' own are forgotten after each."""
-    monkeypatch.setattr(registry, "_plugins", {})
+    monkeypatch.setattr(networks, "_plugins", {})
 
 
 def spec(**values) -> Spec:
@@ -99,7 +99,7 @@ def test_the_packages_own_networks():
 
 @pytest.mark.parametrize("name", OWN)
 def test_the_packages_own_networks_are_fit(name):
-    assert registry.find_fault(networks.get(name)) == ""
+    assert networks.find_fault(networks.get(name)) == ""
 
 
 def test_unknown_names_are_answered_with_the_nearest():
@@ -117,7 +117,7 @@ def test_a_fit_network_is_registered_and_listed(cls):
     assert networks.names()[3:] == [cls.name]
     assert networks.get(cls.name) is cls
     assert networks.is_plugin(cls.name)
-    row = listing.list_networks()[-1]
+    row = methods.list_networks()[-1]
     assert (row["name"], row["needs_images"], row["meaning"]) == (cls.name, cls.images, cls.meaning)
     again = type(
         cls.__name__, (cls,), {"__module__": cls.__module__}

@@ -201,7 +201,7 @@ def test_a_dataset_is_one_file(tmp_path, monkeypatch):
         "    return from_info(INFO, table.data, table.target)\n"
     )
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
-    datasets.registry.readers.cache_clear()
+    datasets.readers.cache_clear()
     try:
         assert datasets.names()[-1] == "wine"
         assert datasets.load("wine").features.shape == (178, 13)
@@ -210,5 +210,5 @@ def test_a_dataset_is_one_file(tmp_path, monkeypatch):
         ).runs
         assert (run.problem.prior, run.network, run.views) == (2 / 3, "mlp", datasets.Views())
     finally:
-        datasets.registry.readers.cache_clear()
+        datasets.readers.cache_clear()
         del sys.modules["puarena.datasets.builtin.wine"]

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 
 from goldens import FOLDER
-from puarena.report.statistics import bootstrap, compute_standings, elo, ranking
+from puarena.report.statistics import bootstrap, compute_standings, ranking
 
 CASES = json.loads((FOLDER / "statistics.json").read_text())["cases"]
 
 
 def _elo(case: Any) -> Any:
     inputs = case["inputs"]
-    won = np.array(inputs["wins"]) if "wins" in inputs else elo.sum_battles(inputs["scores"])
+    won = np.array(inputs["wins"]) if "wins" in inputs else ranking.sum_battles(inputs["scores"])
     np.testing.assert_allclose(won, case["expected_extra"]["wins"], rtol=1e-12)
-    return elo.fit_ratings(won, case["params"]["reference"])
+    return ranking.fit_ratings(won, case["params"]["reference"])
 
 
 def _rank(case: Any) -> Any:

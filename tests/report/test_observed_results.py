@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from puarena import report
-from puarena.report.observed import correlate_orders, read_observed
+from puarena.report.bias import correlate_orders, read_observed
 from sample_results import curves, frame
 
 METHODS = ["nnpu", "vpu", "upu", "dist-pu", "pusb"]

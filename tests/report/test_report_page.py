@@ -15,7 +15,7 @@ from puarena.errors import UserError
 from puarena.pu.problem import Problem
 from puarena.report import write_page
 from puarena.report.export import export
-from puarena.report.page.data import MAX_VIEWS, embed_json, list_views
+from puarena.report.page.page import MAX_VIEWS, embed_json, list_views
 from puarena.report.sources import open_curves
 from puarena.report.statistics import summarize
 from puarena.results import Folder, Results

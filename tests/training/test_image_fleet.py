@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from puarena import catalog, training
+from puarena import catalog, networks, training
 from puarena.datasets import views_of
-from puarena.networks import registry
 from puarena.networks.resnet import ResNet
 from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
@@ -45,7 +44,7 @@ def tiny(monkeypatch):
     """A residual network with two stages, under a name of its own; in one thread, as workers train."""
 
     monkeypatch.setitem(
-        registry._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))})
+        networks._plugins, "tiny", type("Tiny", (ResNet,), {"stages": ((1, 16), (1, 32))})
     )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

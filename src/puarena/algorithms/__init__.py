@@ -5,17 +5,19 @@ priors. ``Algorithm`` documents what an algorithm declares and overrides.
 """
 
 from puarena.algorithms._base import (
+    DEFAULT_LR,
     Algorithm,
     Batch,
     Choice,
+    Configuration,
     Hyper,
     LogUniform,
     Passes,
     Phase,
     Setup,
     Update,
+    draw_configuration,
 )
-from puarena.algorithms._configurations import DEFAULT_LR, Configuration, draw_configuration
 from puarena.algorithms._losses import col, logistic
 from puarena.algorithms._optimizer import Optimizer, find_optimizer, format_optimizer
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
 from puarena.algorithms._losses import col, expand_like, logistic
 from puarena.algorithms._optimizer import Optimizer
-from puarena.algorithms.nnpu_ga import AscentStep
+from puarena.algorithms.nnpu import AscentStep
 
 
 def quantile(values: Tensor, level: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from puarena.algorithms._base import Algorithm, Batch, Passes
 from puarena.algorithms._losses import col, count
 from puarena.algorithms._optimizer import Optimizer
-from puarena.algorithms.nnpu_ga import AscentStep
+from puarena.algorithms.nnpu import AscentStep
 
 
 class MarginalQuantile(Algorithm):

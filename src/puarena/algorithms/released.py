@@ -42,10 +42,8 @@ from puarena.algorithms.dist_pu import DistPU
 from puarena.algorithms.glws import GLWS
 from puarena.algorithms.holistic_pu import EXPONENT, TEACHER_DECAY, HolisticPU
 from puarena.algorithms.lbe import LBE
-from puarena.algorithms.nnpu import NNPU
-from puarena.algorithms.nnpu_ga import NNPUGA
-from puarena.algorithms.p3mix_c import P3MixC
-from puarena.algorithms.p3mix_e import P3MixE
+from puarena.algorithms.nnpu import NNPU, NNPUGA
+from puarena.algorithms.p3mix import P3MixC, P3MixE
 from puarena.algorithms.pan import PAN
 from puarena.algorithms.pubn import PUbN, quantile
 from puarena.algorithms.pue import PUe

@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from puarena.algorithms._base import Batch, Choice, Hyper, Passes, Phase, Update
 from puarena.algorithms._losses import col, logistic
 from puarena.algorithms._optimizer import Declared, Optimizer
-from puarena.algorithms.nnpu_ga import AscentStep
+from puarena.algorithms.nnpu import AscentStep
 
 
 class RobustPU(AscentStep):

@@ -24,13 +24,13 @@ from puarena.datasets.encoding import TableEncoder, is_frame
 from puarena.errors import PUWarning, UserError, unknown_name
 from puarena.estimators.calibration import SlopeCalibration, average_posterior, fit_posterior
 from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
-from puarena.estimators.importance import RowSample
-from puarena.estimators.leaks import (
+from puarena.estimators.doubts import (
     warn_of_frequency,
     warn_of_guessed_label,
     warn_of_leaks,
     warn_of_scored_labels,
 )
+from puarena.estimators.importance import RowSample
 from puarena.estimators.learners import EncodedRows, Ensemble, PUTable, TriedLearner
 from puarena.estimators.model_selection import (
     METRICS_OF_COUNTS,

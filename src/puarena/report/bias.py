@@ -1,8 +1,9 @@
-"""What biased labels cost: each method against a naive one, and against itself on SCAR labels."""
+"""Results on labels that are not given at random: what biased labels cost, and observed labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from puarena.errors import UserError
 from puarena.metrics import METRICS
 from puarena.pu import labeling
+from puarena.pu.labeling import OBSERVED
+from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.render import Grid
 from puarena.report.select import add_labels, select
 from puarena.report.sources import Source, open_curves
@@ -100,3 +103,115 @@ def _bootstrap_mean(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     factor = float(find_widening(n - 1)) * (n / (n - 1)) ** 0.5
     low, high = widen_interval(values.mean(), percentile_interval(means), factor)
     return float(low), float(high)
+
+
+BOOTSTRAP_DRAWS = 2_000  # of the bootstrap
+MIN_METHODS = 4  # for a rank correlation
+SCORE, SCORE_OF_UNLABELED = "auc", "auc-unlabeled"
+Floats = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ObservedRow:
+    """A method on the observed problems of a dataset; its AUC with a 95% interval."""
+
+    algorithm: str
+    problems: int
+    auc: float
+    interval: Interval
+    auc_unlabeled: float  # NaN where it is not known
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """The methods on the observed problems of one dataset, the best first."""
+
+    dataset: str
+    rows: tuple[ObservedRow, ...]
+    prior: float  # mean of the true ones, NaN if not known
+    prior_used: float  # mean of what methods were given
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Spearman's correlation of the order of methods on observed and on simulated labels."""
+
+    value: float
+    interval: Interval
+    methods: int
+
+
+def read_observed(source: Source, criterion: str = "pa") -> list[ObservedTable]:
+    """Return a table per dataset with observed labels, by the models that a criterion chose."""
+    curves = open_curves(source)
+    column = METRICS[SCORE].column
+    if column not in curves.columns or not curves.observed:
+        return []
+    chosen = select(curves, [criterion])
+    chosen = chosen[(chosen["labeling"] == OBSERVED) & ~chosen["supervised"]]
+    priors = curves.frame(
+        "SELECT dataset, avg(prior_used) AS used, avg(CASE WHEN isnan(prior) THEN NULL ELSE prior "
+        f"END) AS known FROM curves WHERE labeling = '{OBSERVED}' GROUP BY dataset"
+    ).set_index("dataset")
+    tables = []
+    for dataset, part in chosen.groupby("dataset"):
+        rows = [_summarize(str(name), own) for name, own in part.groupby("algorithm")]
+        rows.sort(key=lambda row: -row.auc)
+        used, known = priors.loc[[dataset], ["used", "known"]].to_numpy(float)[0]
+        tables.append(ObservedTable(str(dataset), tuple(rows), float(known), float(used)))
+    return tables
+
+
+def _summarize(algorithm: str, frame: DataFrame) -> ObservedRow:
+    """Return the mean of a method over problems; each counts once, whatever its splits."""
+    column = METRICS[SCORE].column
+    means = frame.groupby(list(PROBLEM_COLUMNS), dropna=False)[column].mean().to_numpy(float)
+    # One problem has only its splits to tell how far the mean is sure.
+    values = means if len(means) > 1 else frame[column].to_numpy(float)
+    rng = np.random.default_rng(0)
+    drawn = values[rng.integers(0, len(values), (BOOTSTRAP_DRAWS, len(values)))].mean(1)
+    low, high = percentile_interval(drawn) if len(values) > 1 else (np.nan, np.nan)
+    other = METRICS[SCORE_OF_UNLABELED].column
+    unlabeled = float(frame[other].mean()) if other in frame else np.nan
+    interval = float(low), float(high)
+    return ObservedRow(algorithm, len(means), float(means.mean()), interval, unlabeled)
+
+
+def correlate_orders(
+    observed: Source, simulated: Source, criterion: str = "pa"
+) -> RankCorrelation | None:
+    """Compare the order of methods on observed labels with that on simulated ones.
+
+    The interval is that of a bootstrap over problems and splits of both. ``None`` without
+    ``MIN_METHODS`` methods that both have.
+    """
+    import pandas
+
+    tables = []
+    for source, wanted in ((observed, True), (simulated, False)):
+        chosen = select(open_curves(source), [criterion])
+        chosen = chosen[((chosen["labeling"] == OBSERVED) == wanted) & ~chosen["supervised"]]
+        cells = [*PROBLEM_COLUMNS, "split"]
+        table = chosen.assign(prior=chosen["prior"].fillna(-1.0)).pivot_table(
+            METRICS[SCORE].column, cells, "algorithm"
+        )
+        tables.append(table)
+    common = [name for name in tables[0].columns if name in tables[1].columns]
+    sides = [table[common].dropna().to_numpy(float) for table in tables]
+    if len(common) < MIN_METHODS or not all(map(len, sides)):
+        return None
+
+    def correlate(values: list[Floats]) -> float:
+        means = pandas.DataFrame({at: side.mean(0) for at, side in enumerate(values)})
+        return float(means.corr("spearman").to_numpy(float)[0, 1])
+
+    rng = np.random.default_rng(0)
+    drawn = np.array(
+        [
+            correlate([side[rng.integers(0, len(side), len(side))] for side in sides])
+            for _ in range(BOOTSTRAP_DRAWS // 4)
+        ]
+    )
+    low, high = percentile_interval(drawn[np.isfinite(drawn)])
+    return RankCorrelation(correlate(sides), (float(low), float(high)), len(common))

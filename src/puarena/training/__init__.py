@@ -4,8 +4,7 @@ losses ``[runs]``.
 
 from puarena.training.capture import use_own_stream
 from puarena.training.checkpoint import State, StateError
-from puarena.training.config import FleetConfig, Row, shape_of
-from puarena.training.engine import Fleet, schedule_phases, train
+from puarena.training.engine import Fleet, FleetConfig, Row, schedule_phases, shape_of, train
 from puarena.training.log import Curves
 
 __all__ = [

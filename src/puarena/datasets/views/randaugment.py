@@ -180,6 +180,12 @@ class RandAugment:
         return images.view_as(x)
 
 
+# Pillow's ImageOps and ImageEnhance on batches of images: bytes ``[n, 3, height, width]``. Every
+# image has its own factor. An operation on single gray levels is a table ``[n, 3 or 1, 256]`` for
+# ``lookup``; the others blend an image with a degenerate one. Results are those of Pillow, to the
+# gray level.
+
+
 def lookup(x: Tensor, table: Tensor) -> Tensor:
     """Replace every gray level by what the image's and channel's table has for it."""
     return table.expand(-1, x.shape[1], -1).gather(-1, x.flatten(-2).long()).view_as(x)

@@ -1,4 +1,4 @@
-"""Triton kernels for stacks of residual networks; ``resnet_launches`` has their shapes and launches
+"""Triton kernels for stacks of residual networks; ``resnet_units`` has their shapes and launches
 them.
 """
 

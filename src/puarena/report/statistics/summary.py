@@ -14,7 +14,7 @@ from puarena.report.select import add_labels, keep_algorithms, select
 from puarena.report.sources import Source, open_curves
 from puarena.report.statistics import bootstrap as boot
 from puarena.report.statistics import ranking
-from puarena.report.statistics.elo import compute_elo
+from puarena.report.statistics.ranking import compute_elo
 
 if TYPE_CHECKING:
     from pandas import DataFrame
