@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from puarena import catalog, paper
+from puarena import catalog, paper, plugins
 from puarena.algorithms import Algorithm, Choice, Hyper, Phase, Update, logistic
 from puarena.catalog import MethodInfo
 from puarena.errors import UserError
@@ -142,3 +142,18 @@ def test_a_plugins_name_can_be_used_again(monkeypatch):
     assert catalog.register(Example) == ["example", "example-c"]
     assert catalog.register(again) == ["example", "example-c"]
     assert catalog.get("example").cls is again
+
+
+def test_plugin_files_of_one_name_in_two_folders(tmp_path, monkeypatch):
+    """Each algorithm keeps its own file, whose digest is part of its runs."""
+    monkeypatch.setattr(plugins, "_loaded", {})
+    for name in ("one", "two"):
+        file = tmp_path / name / "mine.py"
+        file.parent.mkdir()
+        text = "from puarena.algorithms import Algorithm\nclass Mine(Algorithm):\n"
+        file.write_text(f"{text}    name, title, paper = '{name}', '', ''\n")
+        monkeypatch.setitem(catalog.get_all(), name, catalog.get("nnpu"))
+        monkeypatch.delitem(catalog.get_all(), name)
+        assert plugins.load(file) == [name]
+    for name in ("one", "two"):
+        assert catalog.get(name).plugin_file == str(tmp_path / name / "mine.py")

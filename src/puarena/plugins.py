@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -51,18 +52,7 @@ def _register(file: Path, module: ModuleType) -> list[str]:
         for name, value in vars(module).items()
         if not name.startswith("_") and guests.is_guest(value)
     }
-    if not classes and not own_networks and not own_guests:
-        raise UserError(
-            f"plugin '{file}' defines no algorithm; subclass puarena.algorithms.Algorithm and set "
-            "a name, or give a name to a classifier of another library",
-            "invalid-plugin",
-        )
-    for name, count in Counter(cls.name for cls in classes).items():
-        if count > 1:
-            raise UserError(
-                f"plugin '{file}' has two algorithms called '{name}'; rename one of them",
-                "invalid-plugin",
-            )
+    _check_definitions(file, classes, [*own_networks, *own_guests])
     try:
         for network in own_networks:
             networks.register(network)
@@ -75,9 +65,29 @@ def _register(file: Path, module: ModuleType) -> list[str]:
         raise UserError(f"plugin '{file}': {error}", error.code) from None
 
 
+def _check_definitions(
+    file: Path, classes: list[type[Algorithm]], others: Sequence[object]
+) -> None:
+    """Check that a plugin defines something, and every algorithm once."""
+    if not classes and not others:
+        raise UserError(
+            f"plugin '{file}' defines no algorithm; subclass puarena.algorithms.Algorithm and set "
+            "a name, or give a name to a classifier of another library",
+            "invalid-plugin",
+        )
+    for name, count in Counter(cls.name for cls in classes).items():
+        if count > 1:
+            raise UserError(
+                f"plugin '{file}' has two algorithms called '{name}'; rename one of them",
+                "invalid-plugin",
+            )
+
+
 def _import(file: Path) -> ModuleType:
     """Run a Python file as a module."""
-    spec = importlib.util.spec_from_file_location(f"puarena_plugin_{file.stem}", file)
+    # Files of one name in two folders are two modules.
+    name = f"puarena_plugin_{file.stem}_{digest([str(file.resolve())])}"
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise UserError(f"plugin '{file}' does not end in .py", "invalid-plugin")
     module = importlib.util.module_from_spec(spec)

@@ -119,7 +119,7 @@ class Target:
 
 def launch_perceptron(features: int, batch: int) -> None:
     """Launch what a step of the perceptron launches."""
-    from puarena.networks.kernels.sgd import sgd_
+    from puarena.networks.kernels.mlp import sgd_
 
     network = MLP(torch.arange(3), (features,))
     network(torch.zeros(3, batch, features)).sum().backward()

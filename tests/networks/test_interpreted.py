@@ -108,7 +108,7 @@ def test_perceptrons(runs, n, features, hidden, monkeypatch):
 
 @pytest.mark.parametrize("runs, n", [(1, 1), (3, 1025), (2, 9502)])
 def test_updates(runs, n):
-    from puarena.networks.kernels.sgd import sgd_
+    from puarena.networks.kernels.mlp import sgd_
 
     p, g, buffer = (draw(name, runs, n).float() for name in ("p", "g", "buffer"))
     rate, momentum = -draw("rate", runs).abs().float(), draw("momentum", runs).abs().float()

@@ -30,7 +30,6 @@ def test_where_they_are():
     assert [str(path.relative_to(SOURCE)) for path in FILES] == [
         "networks/kernels/mlp.py",
         "networks/kernels/resnet.py",
-        "networks/kernels/sgd.py",
     ]
 
 

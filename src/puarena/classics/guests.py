@@ -191,18 +191,6 @@ def _unreadable(text: str) -> UserError:
 
 def _read_value(node: ast.expr, text: str) -> Any:
     """Return the value of a literal, or the estimator that a call or a dotted name makes."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _read_value(node.operand, text)
-        if isinstance(value, int | float):
-            return -value
-    if isinstance(node, ast.List | ast.Tuple):
-        values = [_read_value(each, text) for each in node.elts]
-        return tuple(values) if isinstance(node, ast.Tuple) else values
-    if isinstance(node, ast.Dict) and None not in node.keys:
-        keys = [_read_value(key, text) for key in node.keys if key is not None]
-        return dict(zip(keys, (_read_value(each, text) for each in node.values), strict=True))
     if isinstance(node, ast.Name):
         words = [each.value for each in GivenValue]
         if node.id not in words:
@@ -220,6 +208,23 @@ def _read_value(node: ast.expr, text: str) -> Any:
                 f"an argument in '{text}' has no name; write it as {EXAMPLE}", "invalid-value"
             )
         return _make_estimator(node.func, node.keywords, text)
+    return _read_literal(node, text)
+
+
+def _read_literal(node: ast.expr, text: str) -> Any:
+    """Return a number, a text, or a list, tuple or dictionary of values."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _read_value(node.operand, text)
+        if isinstance(value, int | float):
+            return -value
+    if isinstance(node, ast.List | ast.Tuple):
+        values = [_read_value(each, text) for each in node.elts]
+        return tuple(values) if isinstance(node, ast.Tuple) else values
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        keys = [_read_value(key, text) for key in node.keys if key is not None]
+        return dict(zip(keys, (_read_value(each, text) for each in node.values), strict=True))
     raise _unreadable(text)
 
 

@@ -153,7 +153,7 @@ class RunSGD(RunOptimizer):
                 and g.is_contiguous()
                 and kernels.installed()
             ):
-                from puarena.networks.kernels.sgd import sgd_
+                from puarena.networks.kernels.mlp import sgd_
 
                 sgd_(p, g, buffer, rate, self.momentum)
                 continue

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from puarena.metrics import METRICS
 from puarena.report.figures import base
+
+if TYPE_CHECKING:
+    import pandas
 
 COLORS = (base.GREEN, base.VIOLET, base.GRAY)  # of the front, of other names, of the rest
 MAX_NAMED = 8  # of the best methods; more names cannot be read
@@ -33,15 +37,7 @@ class TrainingTime(base.Figure):
         import pandas
 
         sign, title = METRICS[metric].sign, base.make_axis_title(metric)
-        chosen = base.keep_comparable(data.of(criterion))
-        values = base.add_values(chosen, metric)
-        values = base.add_intervals(values, ["method", "baseline", "supervised"])
-        seconds = data.seconds[data.seconds["problem"].isin(chosen["problem"])]
-        seconds = seconds.groupby("method")["seconds"].mean().reset_index()
-        frame = values.merge(seconds, on="method").dropna(subset=["seconds"])
-        frame = frame[frame["seconds"] > 0].sort_values("seconds", kind="stable")
-        if len(frame) < 2:
-            raise base.TooFewError("needs two methods with a recorded training time")
+        frame = add_seconds(data, metric, criterion)
         best = base.keep_competing(frame)
         best = best.assign(good=sign * best["value"])
         best = best.sort_values(["seconds", "good"], ascending=[True, False])
@@ -90,6 +86,20 @@ class TrainingTime(base.Figure):
         text = text.encode(alt.X("edge:Q"), alt.Y("place:Q"), text=alt.Text("method:N"))
         layers = alt.layer(links, line.encode(x, y), bars, dots, text)
         return layers.properties(width=460, height=height)
+
+
+def add_seconds(data: base.FigureData, metric: str, criterion: str) -> pandas.DataFrame:
+    """Return the mean value and seconds of every method, the fastest first."""
+    chosen = base.keep_comparable(data.of(criterion))
+    values = base.add_values(chosen, metric)
+    values = base.add_intervals(values, ["method", "baseline", "supervised"])
+    seconds = data.seconds[data.seconds["problem"].isin(chosen["problem"])]
+    seconds = seconds.groupby("method")["seconds"].mean().reset_index()
+    frame = values.merge(seconds, on="method").dropna(subset=["seconds"])
+    frame = frame[frame["seconds"] > 0].sort_values("seconds", kind="stable")
+    if len(frame) < 2:
+        raise base.TooFewError("needs two methods with a recorded training time")
+    return frame
 
 
 def place_names(values: list[float], domain: list[float], gap: float) -> list[float]:
