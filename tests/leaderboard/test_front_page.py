@@ -79,6 +79,8 @@ def test_a_row_of_every_method(sent, tmp_path):
     for link in page.links():
         if not link.startswith(("#", "http")):
             assert (tmp_path / "site" / link).exists(), link
+    titles = [attrs["aria-label"] for tag, attrs in page.found if tag == "svg"]
+    assert [str(title).partition(":")[0] for title in titles] == ["tiny-definition"]
     version = ".".join(puarena.__version__.split(".")[:2])
     assert (tmp_path / "site" / version / "tiny-definition.html").read_text() == "../index.html"
 

@@ -32,13 +32,17 @@ def test_calibrated_rows_are_shaded() -> None:
 
 def test_titles_and_blocks_as_in_a_paper() -> None:
     """Methods and datasets have titles, and more than nine columns stand in two blocks."""
-    curves = open_curves(records({"nnpu": 0.7, "nnpu-c@released": 0.8}, dataset="letter"))
-    curves.methods = {name: catalog.get(name) for name in ("nnpu", "nnpu-c@released")}
+    values = {"nnpu": 0.7, "nnpu-c@released": 0.8, "pn-oracle": 0.9}
+    curves = open_curves(records(values, dataset="letter"))
+    curves.methods = {name: catalog.get(name) for name in values}
     metrics = ["accuracy", "auc", "f1", "precision", "recall"]
     text = to_latex(table(curves, metrics=metrics))
     assert "\\caption{Letter, case 1" in text
     assert "\nnnPU & " in text
     assert "nnPU-c (released) & " in text
+    caption = next(line for line in text.splitlines() if line.startswith("\\caption"))
+    assert "PN (oracle), trained with" in caption
+    assert "pn-oracle" not in caption
     assert [text.count(f"\\begin{{tabular}}{{l{'r' * n}}}") for n in (9, 6)] == [1, 1]
     assert text.count("\\resizebox") == 1 + 2  # the definition for readers without graphicx
     assert text.count("\\label") == 1

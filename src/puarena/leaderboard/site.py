@@ -27,8 +27,10 @@ from puarena.leaderboard.publish import (
     name_community_board,
     share_board,
 )
+from puarena.leaderboard.quality_time import HEIGHT, WIDTH, make_chart
 from puarena.metrics import CRITERIA, METRICS
 from puarena.report.compare import to_published_csv
+from puarena.report.figures.base import read_seconds
 from puarena.report.page import write_page
 from puarena.report.page.page import TEMPLATES as REPORT_TEMPLATES
 from puarena.report.page.page import load_template
@@ -275,6 +277,8 @@ def write_front_page(boards: Sequence[Board]) -> str:
         parts=parts,
         lines=lines,
         boards=ordered,
+        width=WIDTH,
+        height=HEIGHT,
         columns=[(METRICS[metric], CRITERIA[criterion]) for metric, criterion in SCORE_COLUMNS],
         methods=len({line.method for line in lines if not line.baseline}),
         runs=sum(part["board"].card.runs.get("done", 0) for part in parts),
@@ -317,6 +321,7 @@ def describe_board(board: Board) -> dict[str, Any]:
         "sentence": sentence,
         "lines": lines,
         "best": [line for line in lines if line.place][:MAX_BEST],
+        **_chart_time(curves, selection, lines),
         "problems": int(selection["problem"].nunique()),
         "datasets": sorted({str(name) for name in selection["dataset"]}),
     }
@@ -342,6 +347,22 @@ def _make_line(
         baseline=bool(facts["baseline"] or facts["supervised"]),
         **_describe_origin(board, algorithm, papers.get(algorithm, "")),
     )
+
+
+def _chart_time(curves: Any, selection: Any, lines: Sequence[Line]) -> dict[str, Any]:
+    """Return the chart of quality against time in the first numbers that methods have, if any."""
+    spent = read_seconds(curves, selection).dropna(subset=["seconds"])
+    seconds = spent.groupby("method")["seconds"].mean().to_dict()
+    for place, (metric, criterion) in enumerate(SCORE_COLUMNS):
+        points: dict[str, tuple[float, float]] = {}
+        for line in lines:
+            value = line.numbers[place]
+            if not line.baseline and value is not None and line.method in seconds:
+                points[line.method] = seconds[line.method], value
+        if chart := make_chart(points):
+            title = f"{METRICS[metric].title}, {CRITERIA[criterion].title}"
+            return {"chart": chart, "chart_title": title}
+    return {"chart": None}
 
 
 def _mean_over_problems(selection: Any, metric: str, criterion: str | None) -> dict[str, float]:

@@ -202,7 +202,8 @@ def to_latex(tables: Sequence[ResultTable], path: str | Path | None = None) -> s
 
 
 def _make_latex(table: ResultTable) -> str:
-    caption = f"{_make_tex_title(table)}. {table.caption(calibrated='shaded')}"
+    words = _name_methods(table.caption(calibrated="shaded"), table)
+    caption = f"{_make_tex_title(table)}. {words}"
     lines = [
         "\\begin{table*}[t]",
         "\\centering",
@@ -264,6 +265,14 @@ def _make_tex_title(table: ResultTable) -> str:
     """Return the title of the problem, with the dataset as the paper writes it."""
     name = table.problem.dataset
     return DATASET_TITLES.get(name, name) + table.title.removeprefix(name)
+
+
+def _name_methods(text: str, table: ResultTable) -> str:
+    """Return text with the titles of the table's methods instead of their names."""
+    titles = {row.method.label: row.title for row in table.rows}
+    longest = sorted(map(re.escape, titles), key=len, reverse=True)
+    pattern = rf"(?<![\w@-])(?:{'|'.join(longest)})(?![\w@-])"
+    return re.sub(pattern, lambda found: titles[found[0]], text) if titles else text
 
 
 def escape_latex(text: str) -> str:

@@ -8,17 +8,19 @@ const state = new URLSearchParams(location.hash.slice(1));
 function show(changed) {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const board = byId("board-choice").value, badge = byId("badge-choice").value;
-  let count = 0;
+  let count = 0, elsewhere = 0;
   for (const row of rows) {
     const text = row.textContent.toLowerCase();
-    const fits = words.every((word) => text.includes(word))
-      && (!board || row.dataset.board === board)
+    const found = words.every((word) => text.includes(word))
       && (!badge || row.dataset.badges.split(",").includes(badge));
+    const fits = found && (!board || row.dataset.board === board);
+    elsewhere += found && !fits;
     row.hidden = !fits;
     count += fits;
   }
   byId("lines").classList.toggle("one-board", Boolean(board));
-  byId("count").textContent = `${count} of ${rows.length} rows`;
+  const others = words.length || badge ? `; ${elsewhere} more on other boards` : "";
+  byId("count").textContent = `${count} of ${rows.length} rows${board ? others : ""}`;
   const parts = new URLSearchParams();
   for (const [name, value] of [["q", byId("search").value], ["board", board], ["badge", badge]]) parts.set(name, value);
   if (changed) history.replaceState(null, "", `#${parts}`);

@@ -118,13 +118,19 @@ def read_figure_data(
     summarized = curves.store is not None and curves.store.is_summarized
     where = "WHERE false" if summarized else ""
     highest = curves.frame(f"SELECT {keys}, split, {best} FROM curves {where} GROUP BY ALL")
+    thinned = _thin_curves(curves, chosen, [m.column for m in records], points)
+    best_of, thin = (add_labels(frame, chosen) for frame in (highest, thinned))
+    seconds = read_seconds(curves, chosen)
+    return FigureData(tuple(drawn), tuple(by), chosen, best_of, seconds, thin, summarized)
+
+
+def read_seconds(curves: CurveTable, like: DataFrame) -> DataFrame:
+    """Return the mean seconds of a training run per problem and method, with labels."""
+    keys = ", ".join(f'"{key}"' for key in GROUP)
     spent = "max(seconds)" if "seconds" in curves.columns else "CAST(NULL AS DOUBLE)"
     times = f"SELECT {keys}, split, config, {spent} AS seconds FROM curves GROUP BY ALL"
-    seconds = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
-    thinned = _thin_curves(curves, chosen, [m.column for m in records], points)
-    labeled = [add_labels(frame, chosen) for frame in (highest, seconds, thinned)]
-    best_of, spent_by, thin = labeled
-    return FigureData(tuple(drawn), tuple(by), chosen, best_of, spent_by, thin, summarized)
+    frame = curves.frame(f"SELECT {keys}, avg(seconds) AS seconds FROM ({times}) GROUP BY ALL")
+    return add_labels(frame, like)
 
 
 def _thin_curves(
