@@ -1,8 +1,8 @@
 """Numbers that a change of structure must not change: recorded once, compared after every step.
 
-    python benchmarks/frozen.py record benchmarks/frozen.json python benchmarks/frozen.py compare
-    benchmarks/frozen.json          # exits with 1 if one differs python benchmarks/frozen.py
-    compare benchmarks/frozen.json --only demo,tables --work FOLDER
+    python benchmarks/frozen.py record benchmarks/frozen.json
+    python benchmarks/frozen.py compare benchmarks/frozen.json  # exits with 1 if one differs
+    python benchmarks/frozen.py compare benchmarks/frozen.json --only demo,tables --work FOLDER
 
 Items: the curves of short runs (``demo``, ``tabular-definition``, ``tabular-released``; ``biased``:
 labels not given at random; ``two-sample``, with an estimated prior, too; ``authors``: the authors'
@@ -14,7 +14,8 @@ cores, and everything but the runs half a minute.
 A digest is over the exact float64 values of a group of numbers. Its name says what they are the
 numbers of, without ids, and in one spelling, whatever it is called in the code (RENAMED). Digests
 are equal on all machines with the same builds of torch, numpy and scikit-learn and the same vector
-instructions; with others, last bits differ, so ``compare`` begins with what is not as it was.
+instructions; with others, last bits differ, so ``compare`` begins with what is not as it was. What
+was not there when numbers were recorded, such as a method or a column, is no difference.
 
 Two more things must hold, and are not in here: the objectives' golden values and the algorithms'
 contract are tests (tests/algorithms/test_golden*.py, tests/algorithms/test_contract.py), and that
@@ -36,6 +37,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +111,13 @@ def name_group(values: Iterable[Any]) -> str:
     return "/".join(rename(f"{x:g}" if isinstance(x, float) else str(x)) for x in values)
 
 
-def digest_file(source: Path, keys: list[str], counted: str = ".*") -> Found:
+def digest_file(
+    source: Path, keys: list[str], counted: str = ".*", columns: str | None = None
+) -> Found:
     """Digest a file's numbers in groups of equal keys, and say which columns these are.
 
     Rows are put in order by what they are about, so their order in files does not matter.
+    ``columns`` are those that were recorded; None: all numbers.
     """
     if source.suffix == ".csv":
         frame = pd.read_csv(source, dtype={"prior_source": str})
@@ -129,6 +134,8 @@ def digest_file(source: Path, keys: list[str], counted: str = ".*") -> Found:
         frame["diverged"] = pd.to_numeric(frame["status"].str.extract(r"(\d+)")[0])
     numbers = [n for n in sorted(frame.columns) if n not in IDS and re.fullmatch(counted, n)]
     numbers = [n for n in numbers if pd.api.types.is_numeric_dtype(frame[n])]
+    if columns is not None:
+        numbers = [name for name in columns.split() if name in numbers]
     found: Found = {"columns": " ".join(numbers)}
     for values, part in frame.sort_values(order).groupby(keys, dropna=False):
         found[name_group(values)] = digest_numbers(*(part[name] for name in numbers))
@@ -144,34 +151,39 @@ def call_puarena(*words: Any) -> None:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
 
 
-def freeze_run(name: str, work: Path) -> Found:
+def freeze_run(name: str, work: Path, recorded: Found) -> Found:
     """Train an experiment and digest the curves of every run."""
     out = work / name
     if out.exists():
         raise SystemExit(f"{out} is there already, and would be continued; take another --work")
     call_puarena("run", *RUNS[name], "--out", out, "--device", "cpu")
-    return digest_file(out / "shards" / "*.parquet", METHOD + RUN, CURVES)
+    shards = out / "shards" / "*.parquet"
+    return digest_file(shards, METHOD + RUN, CURVES, recorded.get("columns"))
 
 
-def freeze_published(work: Path) -> Found:
+def freeze_published(work: Path, recorded: Found) -> Found:
     """Digest every number of the published results, but no id; ``work`` is not needed."""
     files = [*sorted(RESULTS.glob("*.parquet")), *sorted(RESULTS.glob("*.csv"))]
-    return join_founds({file.name: digest_file(file, METHOD) for file in files})
+    return digest_files({file.name: file for file in files}, recorded)
 
 
-def freeze_tables(work: Path) -> Found:
+def freeze_tables(work: Path, recorded: Found) -> Found:
     """Digest the numbers of the tables made of every published result."""
-    found = {}
+    files = {}
     for name in [file.stem for file in sorted(RESULTS.glob("*.parquet"))]:
-        csv = work / f"{name}.csv"
-        call_puarena("report", f"published:{name}", *METRICS, *CRITERIA, "--csv", csv)
-        found[name] = digest_file(csv, METHOD)
-    return join_founds(found)
+        files[name] = work / f"{name}.csv"
+        call_puarena("report", f"published:{name}", *METRICS, *CRITERIA, "--csv", files[name])
+    return digest_files(files, recorded)
 
 
-def join_founds(parts: dict[str, Found]) -> Found:
-    """Join what was found in several files, with the files' names before it."""
-    return {f"{rename(f)} {name}": part[name] for f, part in parts.items() for name in part}
+def digest_files(files: dict[str, Path], recorded: Found) -> Found:
+    """Digest several files, with a name of each before what was found in it."""
+    found = {}
+    for name, file in files.items():
+        columns = recorded.get(f"{rename(name)} columns")
+        for group, digest in digest_file(file, METHOD, columns=columns).items():
+            found[f"{rename(name)} {group}"] = digest
+    return found
 
 
 def make_tables() -> dict[str, tuple[Any, Any]]:
@@ -201,7 +213,7 @@ def make_classifier(name: str) -> Any:
     return puarena.PUClassifier(name, random_state=0, device="cpu")
 
 
-def freeze_estimators(work: Path) -> Found:
+def freeze_estimators(work: Path, recorded: Found) -> Found:
     """Fit every estimator to every table; a digest of its probabilities, and the first of them."""
     found: Found = {}
     torch.set_num_threads(1)
@@ -216,8 +228,8 @@ def freeze_estimators(work: Path) -> Found:
     return found
 
 
-ITEMS: dict[str, Callable[[Path], Found]] = {
-    **{name: lambda work, name=name: freeze_run(name, work) for name in RUNS},
+ITEMS: dict[str, Callable[[Path, Found], Found]] = {
+    **{name: partial(freeze_run, name) for name in RUNS},
     "published": freeze_published,
     "tables": freeze_tables,
     "estimators": freeze_estimators,
@@ -237,7 +249,6 @@ def tell_difference(old: Found, new: Found) -> str:
     kinds = {
         "differ": [f"{n} ({old[n]} -> {new[n]})" for n in old if n in new and old[n] != new[n]],
         "are gone": [n for n in old if n not in new],
-        "are new": [n for n in new if n not in old],
     }
     some = {kind: ", ".join(names[:5]) for kind, names in kinds.items()}
     return "; ".join(f"{len(kinds[kind])} {kind}: {some[kind]}" for kind in kinds if kinds[kind])
@@ -273,12 +284,16 @@ def main() -> int:
         work.mkdir(parents=True, exist_ok=True)
         for item in arguments.only.split(","):
             began = time.perf_counter()
-            found = ITEMS[item](work)
-            difference = "" if recording else tell_difference(known.get(item, {}), found)
+            before = {} if recording else known.get(item, {})
+            found = ITEMS[item](work, before)
+            difference = tell_difference(before, found)
             differing += bool(difference)
             verdict = "recorded" if recording else difference or "equal"
             seconds = time.perf_counter() - began
-            print(f"{item}: {verdict} ({len(found)} entries, {seconds:.0f} s)", flush=True)
+            new = len(found.keys() - before.keys())
+            print(
+                f"{item}: {verdict} ({len(found)} entries, {new} new, {seconds:.0f} s)", flush=True
+            )
             if recording:
                 known[item] = found
                 file.write_text(json.dumps(known, indent=1) + "\n")

