@@ -163,3 +163,15 @@ def test_too_few_runs_show_nothing(tmp_path: Path) -> None:
     assert done.shifts == ()
     assert not done.same
     assert str(MIN_RUNS) in done.verdict
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interruption_promises_what_is_true(kept, monkeypatch, tmp_path) -> None:
+    def interrupt(*given: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("puarena.leaderboard.reproduce.reproduce", interrupt)
+    out = ["--out", tmp_path / "again"] if kept else []
+    done = CliRunner().invoke(app, ["reproduce", str(tmp_path), "nnpu", *map(str, out)])
+    assert done.exit_code == 130
+    assert ("nothing is kept" in done.stderr) == (not kept)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puarena.cli import options as opt
-from puarena.cli.experiments import make_progress
+from puarena.cli.experiments import INTERRUPTED, make_progress
 from puarena.cli.output import App, emit, log
 
 if TYPE_CHECKING:
@@ -124,19 +124,25 @@ def reproduce(
     """
     from puarena.leaderboard.reproduce import reproduce as run_again
 
-    done = run_again(
-        source,
-        row,
-        dataset,
-        case,
-        split,
-        plugins=[str(path) for path in plugin or ()],
-        out=out,
-        progress=make_progress(ctx),
-        device=device,
-        data=data,
-        workers=workers,
-    )
+    try:
+        done = run_again(
+            source,
+            row,
+            dataset,
+            case,
+            split,
+            plugins=[str(path) for path in plugin or ()],
+            out=out,
+            progress=make_progress(ctx),
+            device=device,
+            data=data,
+            workers=workers,
+        )
+    except KeyboardInterrupt as interrupt:
+        if out is not None:
+            raise
+        log.error("interrupted, and nothing is kept; with --out DIR, the same command continues")
+        raise typer.Exit(getattr(interrupt, "code", INTERRUPTED)) from None
     cells, lines = _describe_cells(done)
     answer = {"same": done.same, "verdict": done.verdict, "cells": cells}
     emit(ctx, answer, "\n".join([*lines, done.verdict]))
