@@ -1,6 +1,6 @@
 """Measure predictions on labels that the world gave: NHANES and the species of NCEAS regions.
 
-    python benchmarks/wild.py --regions awt,nsw,nz --jobs 2 --out results
+    python benchmarks/wild.py --regions awt,nsw,nz --jobs 2 --out wild
 
 The suite ``wild`` compares rankings; this is about prior and probabilities. For every species the
 classifiers are fitted to all reports and all background points, and judged by the survey: AUC, and
@@ -10,7 +10,7 @@ share, which nobody knows beforehand). For NHANES, on five random fifths held ou
 the AUC among those whom no doctor told.
 
 Writes ``wild-species.csv`` and ``wild-nhanes.csv`` with a row per species or split and classifier.
-What these files already have is not measured again.
+What these files already have is not measured again; ``--classifiers`` measures some of them only.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
@@ -37,6 +38,14 @@ from puarena.datasets.encoding import make_benchmark_encoder
 from puarena.priors import estimate_prior_shift
 
 SPLITS = 5  # of NHANES
+CLASSIFIERS = (
+    "pu-classifier",
+    "down-sampled-rf",
+    "maxent",
+    "bagging-pu",
+    "naive-boosting",
+    "naive-lr",
+)
 NHANES_FILE, SPECIES_FILE = "wild-nhanes.csv", "wild-species.csv"
 Row = dict[str, Any]
 Task = tuple[str, Callable[..., list[Row]], tuple[Any, ...]]  # the file of its rows, what to call
@@ -66,7 +75,7 @@ def load_region(name: str) -> datasets.Dataset:
     return datasets.load(name)
 
 
-def measure_species(region: str, case: int, seed: int) -> list[Row]:
+def measure_species(region: str, case: int, names: list[str]) -> list[Row]:
     """Measure the classifiers on a species, by its survey."""
     data = load_region(f"nceas-{region}")
     labels = data.observed[case]
@@ -75,8 +84,9 @@ def measure_species(region: str, case: int, seed: int) -> list[Row]:
     x, survey = data.table(index), data.table(labels.test)
     truth = labels.truth[labels.test] == 1
     rows = []
-    for name, model in make_classifiers("two-sample", seed).items():
-        began = time.perf_counter()
+    classifiers = make_classifiers("two-sample", case)
+    for name in names:
+        model, began = classifiers[name], time.process_time()
         p = model.fit(x, y).predict_proba(survey)[:, 1]
         row: Row = {
             "region": region,
@@ -102,11 +112,11 @@ def measure_species(region: str, case: int, seed: int) -> list[Row]:
                 "shift_low": shift.interval[0],
                 "shift_high": shift.interval[1],
             }
-        rows.append(row | {"seconds": time.perf_counter() - began})
+        rows.append(row | {"seconds": time.process_time() - began})
     return rows
 
 
-def measure_nhanes(split: int) -> list[Row]:
+def measure_nhanes(split: int, names: list[str]) -> list[Row]:
     """Measure the classifiers on a fifth of NHANES that they have not seen."""
     frame = nhanes_diabetes.read_frame()
     told = frame[nhanes_diabetes.LABEL].to_numpy() == 1
@@ -120,8 +130,9 @@ def measure_nhanes(split: int) -> list[Row]:
     values = make_benchmark_encoder().fit(features.iloc[train]).dense(features)
     unlabeled = test[~told[test]]
     rows = []
-    for name, model in make_classifiers("one-sample", split).items():
-        began = time.perf_counter()
+    classifiers = make_classifiers("one-sample", split)
+    for name in names:
+        model, began = classifiers[name], time.process_time()
         own = isinstance(model, PUClassifier)  # reads text and gaps itself
         x = features if own else pd.DataFrame(values)
         model.fit(x.iloc[train], told[train].astype(int))
@@ -142,23 +153,28 @@ def measure_nhanes(split: int) -> list[Row]:
                 "prior_low": model.prior_interval_[0],
                 "prior_high": model.prior_interval_[1],
             }
-        rows.append(row | {"seconds": time.perf_counter() - began})
+        rows.append(row | {"seconds": time.process_time() - began})
     return rows
 
 
-def list_tasks(regions: list[str], out: Path) -> Iterator[Task]:
-    """Yield the splits of NHANES and the species that can be scored and are not in the files."""
+def list_tasks(regions: list[str], names: list[str], out: Path) -> Iterator[Task]:
+    """Yield what the files do not have of the splits of NHANES and the species."""
     nhanes, species = (read_rows(out / name) for name in (NHANES_FILE, SPECIES_FILE))
-    done = set(nhanes.get("split", []))
     for split in range(SPLITS):
-        if split not in done:
-            yield NHANES_FILE, measure_nhanes, (split,)
+        if wanted := _leave_out(names, nhanes, split=split):
+            yield NHANES_FILE, measure_nhanes, (split, wanted)
     for region in regions:
-        own = species[species["region"] == region] if len(species) else species
-        done = set(own.get("case", []))
         for case in sorted(datasets.load(f"nceas-{region}").observed):
-            if case not in done:
-                yield SPECIES_FILE, measure_species, (region, case, case)
+            if wanted := _leave_out(names, species, region=region, case=case):
+                yield SPECIES_FILE, measure_species, (region, case, wanted)
+
+
+def _leave_out(names: list[str], rows: pd.DataFrame, **where: object) -> list[str]:
+    """Return the classifiers without a row."""
+    for column, value in where.items():
+        rows = rows[rows[column] == value] if len(rows) else rows
+    done = set(rows.get("classifier", []))
+    return [name for name in names if name not in done]
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -176,48 +192,80 @@ def call(task: Task) -> list[Row]:
     return rows
 
 
+def compute_interval(values: npt.ArrayLike) -> str:
+    """Return a mean with its 95% interval, by Student's t over the values."""
+    numbers = np.asarray(values, float)
+    reach = float(stats.t.ppf(0.975, len(numbers) - 1) * stats.sem(numbers))
+    mean = float(numbers.mean())
+    return f"{mean:.3f} ({mean - reach:.3f} to {mean + reach:.3f})"
+
+
+def print_scores(rows: pd.DataFrame, unit: list[str], score: str, rival: str) -> None:
+    """Print the mean score of every classifier, and its distance from a rival."""
+    wide = rows.pivot(index=unit, columns="classifier", values=score).dropna()
+    print(f"\n{score}, mean of {len(wide)} {unit[-1]}s, and minus {rival}")
+    for name in wide.mean().sort_values(ascending=False).index:
+        gap = compute_interval(wide[name] - wide[rival]) if name != rival else ""
+        print(f"  {name:<16} {compute_interval(wide[name])}  {gap}")
+
+
+def print_probabilities(species: pd.DataFrame) -> None:
+    """Print how far priors and probabilities of ``PUClassifier`` are from the survey's."""
+    own = species[species["classifier"] == "pu-classifier"]
+    for column in ("brier", "brier_adjusted", "brier_prior"):
+        better = own[column] < own["brier_constant"]
+        print(
+            f"{column}: mean {own[column].mean():.3f}, the constant {own['brier_constant'].mean():.3f}"
+            f", below it on {better.sum()} of {len(own)}"
+        )
+    for name in ("prior", "shift"):
+        covers = own["survey_prior"].between(own[f"{name}_low"], own[f"{name}_high"])
+        error = (own[name] - own["survey_prior"]).abs()
+        print(
+            f"{name}: mean {own[name].mean():.3f}, the survey's {own['survey_prior'].mean():.3f}, "
+            f"mean error {error.mean():.3f}, interval covers {covers.sum()} of {len(own)}"
+        )
+
+
 def print_summary(species: pd.DataFrame, nhanes: pd.DataFrame) -> None:
-    """Print means, differences from the forest, and how often probabilities are better."""
-    if len(species):
-        wide = species.pivot(index=["region", "case"], columns="classifier", values="auc")
-        print(f"AUC, mean of {len(wide)} species\n{wide.mean().round(4).to_string()}")
-        rng = np.random.default_rng(0)
-        gaps = (wide["pu-classifier"] - wide["down-sampled-rf"]).to_numpy()
-        drawn = gaps[rng.integers(0, len(gaps), (2000, len(gaps)))].mean(1)
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        print(f"PUClassifier - forest: {gaps.mean():.4f} ({low:.4f} to {high:.4f})")
-        print(wide.groupby("region").mean().round(4).to_string())
-        own = species[species["classifier"] == "pu-classifier"]
-        for column in ("brier", "brier_adjusted", "brier_prior"):
-            better = own[column] < own["brier_constant"]
-            print(
-                f"{column}: mean {own[column].mean():.4f}, below the constant {better.mean():.2f}"
-            )
-        for name in ("prior", "shift"):
-            covers = own["survey_prior"].between(own[f"{name}_low"], own[f"{name}_high"])
-            error = (own[name] - own["survey_prior"]).abs().mean()
-            print(f"{name}: mean error {error:.3f}, interval covers {covers.mean():.2f}")
-    columns = ["auc", "auc_unlabeled", "prior", "prior_low", "prior_high", "brier"]
+    """Print means with intervals, and how often probabilities are better than a constant."""
     if len(nhanes):
-        print(nhanes.groupby("classifier")[columns].mean().round(4).to_string())
+        for score in ("auc", "auc_unlabeled"):
+            print_scores(nhanes, ["split"], score, "naive-boosting")
+        own = nhanes[nhanes["classifier"] == "pu-classifier"]
+        error = (own["prior"] - own["true_prior"]).abs().max()
+        print(
+            f"prior: {compute_interval(own['prior'])}, true {own['true_prior'].mean():.3f}, "
+            f"largest error {error:.3f}; brier {own['brier'].mean():.3f}, the constant "
+            f"{own['brier_constant'].mean():.3f}"
+        )
+    if len(species):
+        for region, part in [*species.groupby("region"), ("all regions", species)]:
+            print(f"\n== {region}")
+            print_scores(part, ["region", "case"], "auc", "down-sampled-rf")
+            print_probabilities(part)
 
 
 def main() -> None:
     """Measure everything and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--regions", default="awt,nsw,nz")
+    parser.add_argument("--classifiers", default=",".join(CLASSIFIERS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("."))
     parser.add_argument("--first", type=int, help="only so many tasks")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    tasks = list(list_tasks([name for name in options.regions.split(",") if name], options.out))
-    tasks = tasks[: options.first]
+    regions, names = (
+        [name for name in text.split(",") if name]
+        for text in (options.regions, options.classifiers)
+    )
+    tasks = list(list_tasks(regions, names, options.out))[: options.first]
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         for (name, _, _), rows in zip(tasks, pool.map(call, tasks), strict=True):
             path = options.out / name
-            frame = pd.DataFrame(rows)
-            frame.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
+            frame = pd.concat([read_rows(path), pd.DataFrame(rows)])
+            frame.to_csv(path, index=False, float_format="%.6g")
     print_summary(read_rows(options.out / SPECIES_FILE), read_rows(options.out / NHANES_FILE))
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from puarena import datasets
+from puarena import datasets, report
 from puarena.datasets import download
 from puarena.errors import UserError
+from puarena.experiments import run as bench
+from puarena.experiments.spec import Spec
 from puarena.pu import Problem, draw_pu_data
 
 rdata = pytest.importorskip("rdata")
@@ -80,6 +82,24 @@ def test_species_without_enough_data_are_refused(folder, case, word):
         datasets.load("nceas-swi").positive(case)
     assert error.value.code == "missing-data"
     assert word in str(error.value)
+
+
+def test_a_region_that_somebody_points_to_runs(folder, tmp_path):
+    spec = Spec(
+        problems=[{"dataset": "nceas-swi"}],
+        algorithms=["nnpu", "maxent"],
+        splits=1,
+        configs=1,
+        steps=20,
+        record_every=10,
+        warmup=10,
+    )
+    outcome = bench.run(spec, tmp_path / "out", device="cpu", workers=1, progress=False)
+    assert not outcome.failures
+    frame = report.load(tmp_path / "out").df()
+    assert set(frame["setting"]) == {"ts"}
+    assert frame["test_auc"].notna().all()
+    assert frame["prior"].isna().all()
 
 
 def test_a_damaged_file_is_refused(folder):

@@ -1,6 +1,7 @@
 """Observed labels from the spec to the store and the table: what cannot be known is absent."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -95,9 +96,44 @@ def test_truth_nowhere_and_a_given_prior(tmp_path):
     assert "PA" in table
     assert "nnpu-c" in table
     assert "Accuracy" not in table
+    assert "Test results" not in table
     page = tmp_path / "page.html"
     assert call("report {out} --html {page}", out=tmp_path / "out", page=page).exit_code == 0
     assert "nnpu-c" in page.read_text()
+
+
+def test_the_truth_reaches_no_algorithm(tmp_path):
+    path = make_table(tmp_path, "all")
+    algorithms = ["nnpu-c", "vpu", "pusb", "p3mix-c", "lbe", "pn-naive", "biased-lr", "naive-lr"]
+    frames = []
+    for name in ("once", "again"):
+        changes = {"algorithms": algorithms, "prior_source": "estimate"}
+        frames.append(run(path, tmp_path / name, **changes)[1].sort_values(["run", "step"]))
+        table = pd.read_csv(tmp_path / "places.csv")
+        unlabeled = table["seen"] == 0
+        # The same share of positives, but others.
+        table.loc[unlabeled, "ill"] = np.random.default_rng(1).permutation(table["ill"][unlabeled])
+        table.to_csv(tmp_path / "places.csv", index=False)
+    known = [name for name in frames[0] if name.startswith("val_") and name != "val_oa"]
+    for name in [*known, "loss", "prior_used", "seed"]:
+        assert np.array_equal(frames[0][name], frames[1][name], equal_nan=True), name
+    assert (frames[0]["test_auc"].to_numpy() != frames[1]["test_auc"].to_numpy()).all()
+
+
+def test_a_table_says_what_is_not_known_beside_one_that_knows(tmp_path):
+    paths = []
+    for truth in ("none", "test", "all"):
+        (tmp_path / truth).mkdir()
+        path = tmp_path / truth / f"{truth}.yaml"
+        Path(make_table(tmp_path / truth, truth)).rename(path)
+        paths.append(str(path))
+    spec = Spec(problems=[{"dataset": path} for path in paths], algorithms="nnpu", **SHORT)
+    bench.run(spec, tmp_path / "out", device="cpu", workers=1, progress=False)
+    captions = {item.problem.dataset: item.caption() for item in report.table(tmp_path / "out")}
+    assert "nothing was tested" in captions["none"]
+    assert "truth that OA needs" in captions["test"]
+    assert "not known" not in captions["all"]
+    assert not any("NaN" in text for text in captions.values())
 
 
 def test_a_spec_that_names_observed_problems_is_the_same_plan(tmp_path):

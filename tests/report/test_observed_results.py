@@ -60,6 +60,22 @@ def test_the_orders_are_compared(order, sign):
     assert correlate_orders(results("observed", METHODS), few) is None
 
 
+def test_methods_are_compared_in_their_form_for_the_setting():
+    # On one sample the plain forms are worst, and say nothing of an order in two samples.
+    observed = results("observed", ["nnpu", "vpu", "upu", "dist-pu"]).assign(setting="ts")
+    both = ["nnpu-c", "vpu-c", "upu-c", "dist-pu-c", "dist-pu", "upu", "vpu", "nnpu"]
+    found = correlate_orders(observed, results("scar", both, prior=0.5))
+    assert found.methods == 4
+    assert found.value == pytest.approx(1)
+
+
+def test_a_method_without_a_value_is_left_out():
+    lacking = results("observed", METHODS)
+    lacking.loc[(lacking["algorithm"] == "nnpu") & (lacking["case"] == 1), "val_pa"] = np.nan
+    found = correlate_orders(lacking, results("scar", METHODS, prior=0.5))
+    assert found.methods == len(METHODS) - 1
+
+
 def test_the_page_has_a_section(tmp_path):
     parts = {"observed": [], "scar": []}
     for labeling, own in parts.items():
@@ -72,6 +88,6 @@ def test_the_page_has_a_section(tmp_path):
     report.write_page(pd.concat(parts["observed"] + parts["scar"]), page, ["auc"], ["pa"])
     text = page.read_text()
     assert 'id="observed"' in text
-    assert "rank correlation 1.00" in text
+    assert "rank correlation of their AUC 1.00" in text
     report.write_page(pd.concat(parts["scar"]), page, ["auc"], ["pa"])
     assert 'id="observed"' not in page.read_text()

@@ -105,7 +105,7 @@ def _bootstrap_mean(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-BOOTSTRAP_DRAWS = 2_000  # of the bootstrap
+CORRELATION_DRAWS = 500  # of the bootstrap
 MIN_METHODS = 4  # for a rank correlation
 SCORE, SCORE_OF_UNLABELED = "auc", "auc-unlabeled"
 Floats = npt.NDArray[np.float64]
@@ -168,14 +168,24 @@ def _summarize(algorithm: str, frame: DataFrame) -> ObservedRow:
     column = METRICS[SCORE].column
     means = frame.groupby(list(PROBLEM_COLUMNS), dropna=False)[column].mean().to_numpy(float)
     # One problem has only its splits to tell how far the mean is sure.
-    values = means if len(means) > 1 else frame[column].to_numpy(float)
-    rng = np.random.default_rng(0)
-    drawn = values[rng.integers(0, len(values), (BOOTSTRAP_DRAWS, len(values)))].mean(1)
-    low, high = percentile_interval(drawn) if len(values) > 1 else (np.nan, np.nan)
+    interval = _bootstrap_mean(means if len(means) > 1 else frame[column].to_numpy(float))
     other = METRICS[SCORE_OF_UNLABELED].column
     unlabeled = float(frame[other].mean()) if other in frame else np.nan
-    interval = float(low), float(high)
     return ObservedRow(algorithm, len(means), float(means.mean()), interval, unlabeled)
+
+
+def _tabulate(source: Source, criterion: str, observed: bool) -> DataFrame:
+    """Return the AUC by problem and split, with a column per method in its form for the setting.
+
+    That is the calibrated form on one sample, if there is one.
+    """
+    chosen = select(open_curves(source), [criterion])
+    chosen = chosen[((chosen["labeling"] == OBSERVED) == observed) & ~chosen["supervised"]]
+    chosen = chosen[chosen["variant"] == ""]
+    cells = [*PROBLEM_COLUMNS, "split"]
+    chosen = chosen.assign(prior=chosen["prior"].fillna(-1.0)).sort_values("calibrated")
+    chosen = chosen.drop_duplicates([*cells, "base"], keep="last")
+    return chosen.pivot(index=cells, columns="base", values=METRICS[SCORE].column)
 
 
 def correlate_orders(
@@ -184,21 +194,14 @@ def correlate_orders(
     """Compare the order of methods on observed labels with that on simulated ones.
 
     The interval is that of a bootstrap over problems and splits of both. ``None`` without
-    ``MIN_METHODS`` methods that both have.
+    ``MIN_METHODS`` methods that have a value on all of them.
     """
     import pandas
 
-    tables = []
-    for source, wanted in ((observed, True), (simulated, False)):
-        chosen = select(open_curves(source), [criterion])
-        chosen = chosen[((chosen["labeling"] == OBSERVED) == wanted) & ~chosen["supervised"]]
-        cells = [*PROBLEM_COLUMNS, "split"]
-        table = chosen.assign(prior=chosen["prior"].fillna(-1.0)).pivot_table(
-            METRICS[SCORE].column, cells, "algorithm"
-        )
-        tables.append(table)
-    common = [name for name in tables[0].columns if name in tables[1].columns]
-    sides = [table[common].dropna().to_numpy(float) for table in tables]
+    tables = [_tabulate(observed, criterion, True), _tabulate(simulated, criterion, False)]
+    complete = [set(table.columns[table.notna().all()]) for table in tables]
+    common = sorted(complete[0] & complete[1])
+    sides = [table[common].to_numpy(float) for table in tables]
     if len(common) < MIN_METHODS or not all(map(len, sides)):
         return None
 
@@ -210,7 +213,7 @@ def correlate_orders(
     drawn = np.array(
         [
             correlate([side[rng.integers(0, len(side), len(side))] for side in sides])
-            for _ in range(BOOTSTRAP_DRAWS // 4)
+            for _ in range(CORRELATION_DRAWS)
         ]
     )
     low, high = percentile_interval(drawn[np.isfinite(drawn)])

@@ -134,7 +134,15 @@ class CurveTable:
         lacking = [
             record.title for record in CRITERIA.values() if record.default and not self._has(record)
         ]
-        return [f"These results have no {title}: it was not stored with them." for title in lacking]
+        reason = "it was not stored with them"
+        if self._observed_only:
+            reason = "the truth about the validation rows is not known"
+        return [f"These results have no {title}: {reason}." for title in lacking]
+
+    @cached_property
+    def _observed_only(self) -> bool:
+        """Whether the labels of every problem were observed."""
+        return not self.rows(f"SELECT 1 FROM curves WHERE labeling <> '{OBSERVED}' LIMIT 1")
 
     def _has(self, record: Criterion) -> bool:
         """Return whether a criterion is stored, or can be computed from stored counts."""

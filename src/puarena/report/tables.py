@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from puarena.catalog import MethodInfo
 from puarena.errors import unknown_name
-from puarena.metrics import CRITERIA, METRICS, list_cautions
+from puarena.metrics import CRITERIA, METRICS, NO_TRUTH, list_cautions
 from puarena.pu import labeling
 from puarena.pu.labeling import SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, Problem
@@ -141,7 +141,12 @@ class ResultTable:
         if apart:
             names = ", ".join(apart)
             rule = f" ({names}, trained with true labels or propensities, not competing)"
-        first = f"Test results{self._describe_unit()}, mean over splits {self._describe_error()}."
+        what = "Test results"
+        if {column.metric for column in self.columns} == {NO_TRUTH}:
+            what = (
+                "No true labels are known, so these are the values of the criteria on held-out data"
+            )
+        first = f"{what}{self._describe_unit()}, mean over splits {self._describe_error()}."
         parts = [first, f"Best of each column {best}{rule}."]
         if calibrated and any(method.calibrated for method in methods):
             parts.append(f"Calibrated forms {calibrated}.")
@@ -306,6 +311,9 @@ def _make_table(
     if problem.labeling != SCAR:
         criteria = dict.fromkeys(column.criterion for column in columns)
         own_notes += [f"{text}." for text in list_cautions(criteria)]
+    if problem.observed:
+        own_notes += _describe_unknown(numbers)
+        numbers = numbers[numbers.groupby("criterion")["n"].transform("sum") > 0]
     own_notes += _describe_gaps(numbers)
     own_notes += _describe_chance(rows, columns)
     own_notes += _list_method_notes(rows, problem.dataset, methods)
@@ -374,6 +382,15 @@ def _list_method_notes(
         if note:
             notes.append(f"{row.method.label}: {note}.")
     return notes
+
+
+def _describe_unknown(numbers: DataFrame) -> list[str]:
+    """Return a note on what observed labels without truth cannot tell."""
+    found = numbers.groupby("criterion", sort=False)["n"].sum() > 0
+    if not found.any():
+        return ["No true label is known here, so nothing was tested."]
+    lacking = [CRITERIA[str(name)].title for name in found.index[~found]]
+    return [f"The truth that {title} needs is not known here." for title in lacking]
 
 
 def _describe_gaps(numbers: DataFrame) -> list[str]:
