@@ -3,10 +3,12 @@
     python benchmarks/priors.py
     python benchmarks/priors.py --data letter,usps --methods bbe,saturation --priors 0.2,0.4
     python benchmarks/priors.py --data pima,openml:31:class=bad --labelings 0.1,20
+    python benchmarks/priors.py --data xor,gaussians,two-kinds --methods saturation,bbe,km2
 
-Data are datasets of the benchmark, drawn at priors of one's choice, or real tables as in
-benchmarks/practice.py, as they are. Prints the mean absolute error, and how often the interval
-contains the prior.
+Data are datasets of the benchmark, drawn at priors of one's choice, real tables as in
+benchmarks/practice.py, as they are, or points of ``TOYS``, of which a third of the positives are
+labeled. Prints the mean error, the mean absolute error, and how often the interval contains the
+prior.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from practice import TABLES, give_labels, load_table
 
@@ -33,8 +36,12 @@ from puarena.priors.sample import Sample
 from puarena.pu import Problem, draw_pu_data, labeling
 
 MAX_TABLE_ROWS = 3000
+TOY_ROWS = 2000
+TOY_FREQUENCY = 1 / 3  # share of the positives that are labeled
 
 Draw = tuple[dict[str, Any], Sample]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 def draw_problems(
@@ -65,6 +72,38 @@ def draw_tables(name: str, labelings: Sequence[str], splits: int) -> Iterator[Dr
         yield facts, draw_sample(table, labeled, random_state=split)
 
 
+def place_xor(positive: Flags, rng: np.random.Generator) -> Floats:
+    """Return points of four groups; opposite ones have the same class."""
+    side = rng.choice([-1, 1], size=len(positive))
+    return 2.0 * np.stack([side, np.where(positive, side, -side)], 1)
+
+
+def place_gaussians(positive: Flags, rng: np.random.Generator) -> Floats:
+    """Return the centers of two groups that are far apart."""
+    return np.stack([6.0 * positive, np.zeros(len(positive))], 1)
+
+
+def place_two_kinds(positive: Flags, rng: np.random.Generator) -> Floats:
+    """Return the centers of three groups: positives, negatives, and both."""
+    mixed = rng.random(len(positive)) < 0.5
+    return np.stack([np.where(mixed, 0.0, np.where(positive, 6.0, -6.0)), 0 * mixed], 1)
+
+
+TOYS = {"xor": place_xor, "gaussians": place_gaussians, "two-kinds": place_two_kinds}
+
+
+def draw_toys(name: str, priors: Sequence[float], splits: int) -> Iterator[Draw]:
+    """Draw points around the centers of a toy and label some positives at random."""
+    for prior, split in product(priors, range(splits)):
+        rng = np.random.default_rng([split, round(1000 * prior)])
+        positive = rng.random(TOY_ROWS) < prior
+        points = TOYS[name](positive, rng) + rng.normal(size=(TOY_ROWS, 2))
+        labeled = positive & (rng.random(TOY_ROWS) < TOY_FREQUENCY)
+        facts = {"data": name, "setting": "one-sample", "at": f"{prior:g}", "split": split}
+        facts |= {"prior": float(positive.mean()), "rate": float(labeled.mean())}
+        yield facts, draw_sample(points, labeled, random_state=split)
+
+
 def measure(draws: Iterable[Draw], methods: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield a result for every draw and method; methods share out-of-fold scores."""
     for facts, sample in draws:
@@ -72,11 +111,13 @@ def measure(draws: Iterable[Draw], methods: Sequence[str]) -> Iterator[dict[str,
         for method in methods:
             began = time.perf_counter()
             setting = labeling.get_setting(facts["setting"])
+            sample.setting = setting
             found = run_method(sample, METHODS[method], setting, None, {}, refits)
             low, high = found.interval
             yield facts | {
                 "method": method,
                 "estimate": found.value,
+                "bias": found.value - facts["prior"],
                 "error": abs(found.value - facts["prior"]),
                 "covered": low <= facts["prior"] <= high,
                 "seconds": round(time.perf_counter() - began, 3),
@@ -87,8 +128,8 @@ def print_errors(frame: pd.DataFrame) -> None:
     """Print the mean absolute error by data, setting, method and prior or labeling."""
     by = ["data", "setting", "method"]
     errors = frame.pivot_table(index=by, columns="at", values="error", sort=False)
-    errors["mean"] = frame.groupby(by)["error"].mean()
-    errors["covered"] = frame.groupby(by)["covered"].mean()
+    means = frame.groupby(by)[["error", "bias", "covered"]].mean()
+    errors = errors.join(means.rename(columns={"error": "mean", "bias": "mean error"}))
     print("mean absolute error of the prior, at true priors (of real tables: label frequencies)")
     print(errors.to_string(float_format="%.3f", na_rep=""))
 
@@ -96,7 +137,7 @@ def print_errors(frame: pd.DataFrame) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", default="digits", help="datasets and tables")
+    parser.add_argument("--data", default="digits", help="datasets, tables and toys")
     parser.add_argument("--priors", default="0.2,0.4,0.6,0.8", help="true priors of datasets")
     parser.add_argument("--labelings", default="0.1,0.3,0.5,20", help="of real tables")
     parser.add_argument("--methods", default=",".join(METHODS))
@@ -112,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if name not in METHODS:
                 raise unknown_name("method", name, METHODS)
         for name in given.data.split(","):
-            if name in TABLES or ":" in name:
+            if name in TOYS:
+                draws = draw_toys(name, priors, given.splits)
+            elif name in TABLES or ":" in name:
                 draws = draw_tables(name, given.labelings.split(","), given.splits)
             else:
                 settings = given.settings.split(",")

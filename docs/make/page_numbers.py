@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas
 from evidence import Published, published, standings_table
+from known import arrange_gains
 
 from puarena import catalog, datasets
 from puarena.cli import methods
@@ -62,6 +63,11 @@ def best() -> str:
         f"unlabeled taken for negative (`pn-naive`) {baselines['pn-naive']}.",
     ]
     return "\n".join(part for line in lines for part in _wrapped(f"- {line}", indent="  "))
+
+
+def gains() -> str:
+    """The gains over the naive baselines, with ten splits."""
+    return arrange_gains()
 
 
 def _listed(means: pandas.Series) -> str:
@@ -113,7 +119,7 @@ def metrics() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (verdict, standings, best, criteria, metrics)
+    part.__name__: part for part in (verdict, standings, best, gains, criteria, metrics)
 } | {"datasets": describe_datasets}
 
 

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from puarena.cli import app
 from puarena.errors import UserError
 from puarena.priors import METHODS, PriorEstimate, PriorWarning, estimate_prior
+from puarena.priors.estimate import run_method, warn_of_doubts
 from puarena.priors.kernels import compute_gaussian, factor_kernel
+from puarena.priors.methods.saturation import fits_badly
 from puarena.priors.sample import Sample
 
 MODEL = LogisticRegression()
@@ -74,6 +76,73 @@ def test_the_default_classifier_and_the_interval():
     assert 0.02 < high - low < 0.3
     assert estimate_prior(x, y, n_bootstrap=50) == found  # seeded
     assert estimate_prior(x, y, n_bootstrap=0).interval == (found.value, found.value)
+
+
+def score_groups(place, prior, n, frequency=0.5):
+    """Return scores of P and of U, and the share of positives; ``place`` gives their centers."""
+    rng = np.random.default_rng(0)
+    truth = rng.random(n) < prior
+    score = rng.normal(size=n) + place(truth, rng)
+    labeled = truth & (rng.random(n) < frequency)
+    return score[labeled], score[~labeled], truth.mean()
+
+
+def place_apart(truth, rng):
+    return 6 * truth
+
+
+def place_two_kinds(truth, rng):
+    """Half of either class is in one place, and cannot be told apart."""
+    return 12 * np.where(rng.random(len(truth)) < 0.5, 0, 2 * truth - 1)
+
+
+def make_scored_sample(p, u):
+    sample = Sample(p[:, None], u[:, None])
+    vars(sample)["model_scores"] = [tuple(1 / (1 + np.exp(-side)) for side in (p, u))]
+    return sample
+
+
+@pytest.mark.parametrize(
+    "prior, frequency, n", [(0.3, 0.2, 5000), (0.3, 0.5, 10_000), (0.5, 0.2, 10_000)]
+)
+def test_saturation_is_right_where_the_classes_are_far_apart(prior, frequency, n):
+    """Its curve must be able to be a step, between bins that are not merged."""
+    p, u, truth = score_groups(place_apart, prior, n, frequency)
+    sample = make_scored_sample(p, u)
+    found = run_method(sample, METHODS["saturation"], sample.setting, None, {}, [])
+    assert found.value == pytest.approx(truth, abs=0.01)
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert not fits_badly(sample)
+
+
+@pytest.mark.parametrize("prior", [0.3, 0.6])
+def test_saturation_is_right_on_xor(prior):
+    """The linear model knows nothing here; weighted as the boosted one it costs .05 to .15."""
+    rng = np.random.default_rng(1)
+    truth = rng.random(2000) < prior
+    side = rng.choice([-1, 1], size=2000)
+    centers = 3 * np.stack([side, np.where(truth, side, -side)], 1)
+    y = truth & (rng.random(2000) < 0.4)
+    found = estimate_prior(centers + rng.normal(size=(2000, 2)), y, warn=False)
+    assert abs(found.value - truth.mean()) < 0.035
+    assert found.interval[0] <= truth.mean() <= found.interval[1]
+
+
+@pytest.mark.parametrize("prior", [0.3, 0.5, 0.7])
+def test_where_its_curve_fits_badly_saturation_says_what_bbe_finds(prior):
+    p, u, truth = score_groups(place_two_kinds, prior, 10_000)
+    sample = make_scored_sample(p, u)
+    saturation, bbe = (
+        run_method(sample, METHODS[name], sample.setting, None, {}, [])
+        for name in ("saturation", "bbe")
+    )
+    assert fits_badly(sample)
+    assert bbe.value == pytest.approx(truth, abs=0.015)
+    assert abs(saturation.value - truth) > 0.03
+    low, high = saturation.interval
+    assert low <= bbe.value <= high
+    with pytest.warns(PriorWarning, match=f"{bbe.value:.2f} by bbe"):
+        warn_of_doubts(saturation, sample)
 
 
 def test_labels_may_be_bool_signs_or_named():

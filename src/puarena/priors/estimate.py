@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from puarena.datasets.encoding import TableEncoder, is_frame
 from puarena.errors import UserError, suggest, unknown_name
-from puarena.priors.methods import METHODS
+from puarena.priors.methods import METHODS, saturation
 from puarena.priors.sample import Floats, PriorMethod, PriorWarning, Sample
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
@@ -409,6 +409,17 @@ def _find_doubts(found: PriorEstimate, sample: Sample, disagreement: float) -> I
             f"the methods disagree about the share of positives ({listed}); do not rely on one of "
             "them: the labeled positives may not be a random part of all positives, or no region "
             "of the features is purely positive"
+        )
+    if found.method == DEFAULT and saturation.fits_badly(sample):
+        other = _share_to_prior(
+            METHODS["bbe"].prepare(sample)(None, None),
+            details["rate"],
+            labeling.get_setting(details["setting"]),
+        )
+        yield (
+            f"the share of labeled rows does not level off as {DEFAULT} assumes, perhaps because "
+            f"the positives are of two kinds: the share of all positives is {found.value:.2f} by "
+            f"{DEFAULT} and {other:.2f} by bbe; do not rely on one of them"
         )
     # The estimate by each model alone costs little, but only if their scores are there already.
     if found.method not in METHODS or "model_scores" not in vars(sample):
