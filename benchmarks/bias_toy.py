@@ -11,15 +11,18 @@ methods that model the chance of a label are trained where it is the same for al
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from puarena import metrics
+from puarena.algorithms.sar_em import SarEM
 from puarena.datasets import Dataset
 from puarena.pu import HiddenLabels, PUData, labeling
 from puarena.pu.labeling import Candidates
@@ -39,7 +42,8 @@ DIRECTION_MECHANISMS = (
 THRESHOLDS = np.linspace(-3, 3, 121)
 ANGLES = np.arange(-90, 91)
 FREQUENCIES = (0.2, 0.4)  # for the methods that learn them
-PROPENSITY_METHODS = ("sar-em", "lbe")
+AS_BATCHES = "sar-em, weighted as batches"  # the mistake that SAR-EM had
+PROPENSITY_METHODS = ("sar-em", AS_BATCHES, "lbe")
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,6 +143,21 @@ def make_random_labels(
     return x.astype(np.float32), data, HiddenLabels(y[u_train], y[u_val], y[test])
 
 
+@contextmanager
+def weigh_as_batches() -> Iterator[None]:
+    """Give labeled and unlabeled points the same weight in SAR-EM."""
+    plain = SarEM.weigh_as_data
+
+    def weigh(self: SarEM, on_p: Tensor, on_u: Tensor) -> Tensor:
+        return (on_p.mean(-1) + on_u.mean(-1)) / 2
+
+    SarEM.weigh_as_data = weigh  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SarEM.weigh_as_data = plain  # type: ignore[method-assign]
+
+
 def measure_propensities(
     frequencies: Sequence[float] = FREQUENCIES,
     methods: Sequence[str] = PROPENSITY_METHODS,
@@ -150,8 +169,10 @@ def measure_propensities(
     for name in methods:
         for frequency in frequencies:
             x, data, hidden = make_random_labels(frequency)
-            fleet = Fleet([Row(name, data, hidden, seed=7, lr=1e-2)], config, x)
-            accuracy = fleet.train().values["test_accuracy"][-1, 0]
+            algorithm = name.partition(",")[0]
+            with weigh_as_batches() if name == AS_BATCHES else nullcontext():
+                fleet = Fleet([Row(algorithm, data, hidden, seed=7, lr=1e-2)], config, x)
+                accuracy = fleet.train().values["test_accuracy"][-1, 0]
             network: Any = fleet.algorithm.e
             propensity = fleet.passes.p(network).sigmoid().mean()
             rows.append(

@@ -203,6 +203,9 @@ def test_page_and_stats_say_the_same(tmp_path: Path) -> None:
     assert ": mine (n" in verdict
     assert view["verdict"] == verdict
     assert verdict in " ".join(page.text.split())
+    assert found.naive.startswith("0 of 4 methods")
+    assert view["naive"] == found.naive
+    assert found.naive in " ".join(page.text.split())
     assert data["notes"][view["note"]] == found.standings.note
     assert "6 datasets" in found.standings.note
     rows = {data["methods"][int(i)]["label"]: row for i, row in view["rows"].items()}
