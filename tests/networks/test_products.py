@@ -142,10 +142,55 @@ def test_weights_descend_in_the_backward_pass(onednn):
 
 
 @needs_onednn
+def test_weights_that_a_loss_uses_several_times_descend_by_the_sum(onednn):
+    x, slopes = draw(3)
+    found = []
+    for prepared in (True, False):
+        net = MLP(torch.arange(3), (FEATURES,))
+        sgd = RunSGD(net, torch.full((3,), 1e-3), torch.full((3,), 0.9))
+        loss = (net(x) * slopes).sum(-1) + net(x.flip(0)).square().sum(-1) - net(x + 1).sum(-1)
+        if prepared:
+            sgd.prepare(loss, None, None)
+        sgd.step(torch.autograd.grad(loss, [net.weight], torch.ones(3)))
+        assert sgd.early == prepared * FEATURES * 500
+        found.append((net.weight.detach(), sgd.buffers[0]))
+    for got, want in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@needs_onednn
+def test_weights_of_runs_that_are_left_alone_do_not_descend(onednn):
+    """Neither does their momentum, even if their gradient is not finite."""
+    x, slopes = draw(3)
+    slopes[1] = float("nan")
+    net = MLP(torch.arange(3), (FEATURES,))
+    sgd = RunSGD(net, torch.full((3,), 1e-3), torch.full((3,), 0.9))
+    sgd.buffers[0].fill_(0.5)
+    before, active = net.weight.detach().clone(), torch.tensor([True, False, True])
+    loss = (net(x) * slopes).sum(-1)
+    sgd.prepare(loss, None, active)
+    sgd.step(torch.autograd.grad(loss, [net.weight], torch.ones(3)), None, active)
+    assert sgd.early == FEATURES * 500
+    for now, was in ((net.weight, before), (sgd.buffers[0], torch.full_like(before, 0.5))):
+        assert torch.equal(now[1], was[1])
+        assert (now != was).flatten(1).any(-1).tolist() == [True, False, True]
+        assert torch.isfinite(now).all()
+
+
+@needs_onednn
+def test_logits_without_a_gradient_are_those_of_a_step(onednn):
+    x, _ = draw(3)
+    net = MLP(torch.arange(3), (FEATURES,))
+    f = net(x).detach()
+    with torch.no_grad():
+        assert torch.equal(net(x), f)
+
+
+@needs_onednn
 @pytest.mark.parametrize(
     "lose",
     [
-        lambda net, x: net(x).sum(-1) + net(x[:, ::2]).sum(-1),
+        lambda net, x: net(x).sum(-1) + net(x[:, ::2]).sum(-1),  # too few examples
         lambda net, x: net(x).sum(-1) + net.weight.square().sum(-1),
         lambda net, x: net(x).sum(-1) + net.heads(x).sum((1, 2)),
         lambda net, x: net.heads(x).sum((1, 2)),
@@ -153,7 +198,7 @@ def test_weights_descend_in_the_backward_pass(onednn):
     ],
 )
 def test_weights_wait_for_the_sum_of_their_gradients(lose, onednn):
-    """Where a loss uses them more than once, not by a product of oneDNN, or with few inputs."""
+    """Where a loss uses them without a product of oneDNN, or with few inputs."""
     x, _ = draw(3)
     found = []
     for prepared in (True, False):

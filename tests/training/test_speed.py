@@ -41,6 +41,16 @@ def test_every_plain_form_is_measured_that_needs_no_true_propensity():
     assert set(forms) - set(speed.list_algorithms()) == {"sar-oracle"}
 
 
+@pytest.mark.parametrize("name", ["dist-pu", "sar-em", "lbe"])
+def test_a_fleet_is_measured_in_the_phase_that_the_baseline_trains(name):
+    x, rows = speed.make_synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 2)
+    config = speed.training.FleetConfig(batch_size=32, warmup=0, record_every=4)
+    fleet = speed.training.Fleet([speed.rename(row, name) for row in rows], config, x)
+    speed.shorten_phases(fleet)
+    next(fleet.segments())
+    assert fleet.algorithm.phase == catalog.get(name).cls.phases[-1]
+
+
 @pytest.mark.parametrize("name", speed.list_algorithms())
 def test_the_baseline_trains_every_algorithm(name):
     x, rows = speed.make_synthetic(speed.Shape((5,), 200, 400, 60, 32, "mlp"), 1)

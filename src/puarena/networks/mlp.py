@@ -48,6 +48,7 @@ class _Logit(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,) = grads
+        out: Tensor | None
         x, theta, *hidden = ctx.saved_tensors
         if kernels.available(theta):
             from puarena.networks.kernels.mlp import start_backward
@@ -59,7 +60,7 @@ class _Logit(torch.autograd.Function):
             )
         else:
             if ctx.views.is_wide(x):
-                out = wide_backward(x, ctx.views, hidden, g, getattr(ctx, "descend", None))
+                out = wide_backward(x, ctx.views, hidden, g, getattr(ctx, "descent", None))
             else:
                 out = plain_backward(x, ctx.views, hidden, g)
         return None, out, None  # inputs are data
@@ -99,27 +100,32 @@ class LayerViews:
         return self.offsets[1] - self.offsets[0]
 
 
-def units_of(x: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor) -> Tensor:
-    """The hidden units of one run, ``[n, units]``, in evaluation.
+def units_of(x: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor, wide: bool) -> Tensor:
+    """The hidden units of one run, ``[n, units]``, without a gradient.
 
     Of many examples oneDNN is at least as fast at any width.
     """
-    if (
+    many = (
         2 * len(x) >= CACHED_ROWS
         and x.dtype == torch.float32
         and x.is_cpu
         and products.load_linear() is not None
-    ):
+    )
+    if wide or many:
         return products.make_units(x, transposed, bias)
     return torch.addmm(bias, x, weight).relu_()
 
 
 def evaluated(x: Tensor, views: LayerViews) -> Tensor:
     """The logits without anything kept, run by run in parts."""
-    f = x.new_empty(x.shape[:2])
-    for into, inputs, readout, first in zip(f, x, views.readout(), views.first_layers, strict=True):
+    f, wide = x.new_empty(x.shape[:2]), views.is_wide(x)
+    each = zip(f.unbind(), x.unbind(), views.readout().unbind(), views.first_layers, strict=True)
+    for into, inputs, readout, first in each:
+        if len(inputs) <= CACHED_ROWS:
+            torch.mv(units_of(inputs, *first, wide), readout, out=into)
+            continue
         for part, of_part in zip(inputs.split(CACHED_ROWS), into.split(CACHED_ROWS), strict=True):
-            torch.mv(units_of(part, *first), readout, out=of_part)
+            torch.mv(units_of(part, *first, wide), readout, out=of_part)
     return f.add_(views.offset().unsqueeze(1))
 
 
@@ -172,43 +178,82 @@ def _alone_backward(x: Tensor, readout: Tensor, h: Tensor, g: Tensor) -> Tensor:
 def wide_forward(x: Tensor, views: LayerViews, hidden: list[Tensor]) -> Tensor:
     """Do what ``plain_forward`` does for many inputs: run by run, with oneDNN's products."""
     f = x.new_empty(x.shape[:2])
-    each = zip(f, x, views.readout(), views.first_layers, strict=True)
+    each = zip(f.unbind(), x.unbind(), views.readout().unbind(), views.first_layers, strict=True)
     for into, inputs, readout, (_, transposed, bias) in each:
         hidden.append(products.make_units(inputs, transposed, bias))
         torch.mv(hidden[-1], readout, out=into)
     return f.add_(views.offset().unsqueeze(1))
 
 
+class Descent:
+    """Sums the gradients of the first weights over their uses in a loss, and has them descend.
+
+    The gradient of a run is in the cache when its last part has been computed.
+    """
+
+    def __init__(self, descend: Descend, size: int, uses: int) -> None:
+        self.descend, self.size, self.left = descend, size, uses
+        self.sums: dict[int, Tensor] = {}
+        self.rest: Tensor | None = None
+
+    def take(self, run: int, gradient: Tensor) -> None:
+        """Add what a use gives for the first weights of a run."""
+        if run in self.sums:
+            gradient.add_(self.sums[run])
+        if self.left > 1:
+            self.sums[run] = gradient
+        else:
+            self.descend(run, gradient)
+
+    def close(self, out: Tensor) -> Tensor | None:
+        """Add what a use gives for the other parameters; return their sum after the last use."""
+        rest = out[:, self.size :]
+        if self.rest is not None:
+            rest += self.rest
+        self.rest = rest
+        self.left -= 1
+        return None if self.left else out
+
+
 def wide_backward(
-    x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor, descend: Descend | None
-) -> Tensor:
+    x: Tensor, views: LayerViews, hidden: list[Tensor], g: Tensor, descent: Descent | None
+) -> Tensor | None:
     """Do what ``plain_backward`` does for many inputs, with the gradient of the hidden units.
 
-    The gradient of a run's first weights goes to ``descend`` instead if there is one.
+    The gradient of a run's first weights goes to ``descent`` instead if there is one.
     """
     _, n, features = x.shape
     out = torch.empty_like(views.theta)
     g_weight_1, g_bias_1, g_weight_2, g_bias_2 = split(out, features, views.units)
-    gradients = zip(g_weight_1, g_bias_1[:, 0], g_weight_2[:, 1], strict=True)
-    each = zip(x.transpose(1, 2), views.readout(), hidden, g, gradients, strict=True)
+    each = zip(
+        x.transpose(1, 2).unbind(),
+        views.readout().unbind(),
+        hidden,
+        g.unbind(),
+        g.unsqueeze(2).unbind(),
+        g_weight_1.unbind(),
+        g_bias_1[:, 0].unbind(),
+        g_weight_2[:, 1].unbind(),
+        strict=True,
+    )
     ones = g.new_ones(n)
-    for run, (inputs, readout, h, slope, (of_weight, of_bias, of_readout)) in enumerate(each):
-        active = torch.ops.aten.threshold_backward.default(slope.unsqueeze(1) * readout, h, 0)
+    for run, (inputs, readout, h, slope, column, of_weight, of_bias, of_readout) in enumerate(each):
+        active = torch.ops.aten.threshold_backward.default(column * readout, h, 0)
         gradient = products.multiply(inputs, active)
-        if descend is None:
+        if descent is None:
             of_weight.copy_(gradient)
         else:
-            descend(run, gradient.view(-1))
+            descent.take(run, gradient.view(-1))
         torch.mv(active.t(), ones, out=of_bias)
         torch.mv(h.t(), slope, out=of_readout)
     torch.neg(g_weight_2[:, 1], out=g_weight_2[:, 0])
     torch.sum(g, -1, out=g_bias_2[:, 0, 1])
     torch.neg(g_bias_2[..., 1], out=g_bias_2[..., 0])
-    return out
+    return out if descent is None else descent.close(out)
 
 
-def find_only_use(loss: Tensor, parameter: Tensor) -> Any:
-    """Return the node of a loss's graph that uses a parameter; None if not exactly one does."""
+def find_uses(loss: Tensor, parameter: Tensor) -> list[Any]:
+    """Return the nodes of a loss's graph that use a parameter."""
     uses, seen, waiting = [], set(), [loss.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -220,7 +265,7 @@ def find_only_use(loss: Tensor, parameter: Tensor) -> Any:
                 uses.append(node)
             else:
                 waiting.append(following)
-    return uses[0] if len(uses) == 1 else None
+    return uses
 
 
 def tiles(runs: int, n: int, units: int) -> list[slice]:
@@ -300,13 +345,17 @@ class MLP(RunNetwork):
         return torch.baddbmm(bias_2, hidden, weight_2.transpose(1, 2))
 
     def descend_early(self, loss: Tensor, descend: Descend) -> int:
-        """Have the first weights descend if one wide product gives all of their gradient."""
-        node = find_only_use(loss, self.weight)
-        is_logit = getattr(node, "_forward_cls", None) is _Logit
-        if not is_logit or not node.views.is_wide(node.saved_tensors[0]):
-            return 0
-        node.descend = descend
-        return self.features * self.hidden
+        """Have the first weights descend if wide products give all of their gradient."""
+        uses = find_uses(loss, self.weight)
+        for node in uses:
+            is_logit = getattr(node, "_forward_cls", None) is _Logit
+            if not is_logit or not node.views.is_wide(node.saved_tensors[0]):
+                return 0
+        size = self.features * self.hidden
+        descent = Descent(descend, size, len(uses))
+        for node in uses:
+            node.descent = descent
+        return size if uses else 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logit ``z1 - z0``, ``[runs, batch]``; inputs get no gradient."""

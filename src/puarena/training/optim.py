@@ -115,31 +115,49 @@ class RunSGD(RunOptimizer):
             for p, buffer in zip(self.parameters, self.buffers, strict=True)
         ]
         self.early = 0  # numbers of each run that are updated in the backward pass
+        self.first = self._cut(0)
+
+    def _cut(self, size: int) -> list[tuple[Tensor, Tensor]]:
+        """Return the first numbers of each run that is updated by itself, and their momenta."""
+        return [(p[:size], buffer[:size]) for p, buffer in self.rows[0]]
 
     @torch.no_grad()
     def prepare(self, loss: Tensor, factor: Tensor | None, active: Tensor | None) -> None:
         """Let the network's first numbers be updated in the backward pass, where it can."""
         self.early = 0
-        if len(self.parameters) > 1 or not self.rows[0] or self.decays or active is not None:
+        if len(self.parameters) > 1 or not self.rows[0] or self.decays:
             return
         lr = (self.descent if factor is None else self.descent * factor).neg().unbind()
+        # On the CPU, where nothing is captured, reading what is active costs nothing.
+        takes_part = [True] * len(lr) if active is None else active.tolist()
 
         def descend(run: int, g: Tensor) -> None:
-            p, buffer = self.rows[0][run]
-            self._update_row(p[: len(g)], g, buffer[: len(g)], self.momenta[run], lr[run])
+            if takes_part[run]:
+                p, buffer = self.first[run]
+                self._update_row(p, g, buffer, self.momenta[run], lr[run])
 
         self.early = self.network.descend_early(loss, descend)
+        if self.early and self.first[0][0].numel() != self.early:
+            self.first = self._cut(self.early)
+
+    def moving(self) -> list[Tensor]:
+        """Return what ``update`` changes, without what was updated before."""
+        if not self.early:
+            return super().moving()
+        return [tensor[:, self.early :] for tensor in super().moving()]
 
     def update(self, grads: Sequence[Tensor], rate: Tensor) -> None:
         """Move the momentum by the gradient and the parameters by the momentum."""
-        lr = (-rate).unbind() if any(self.rows) and not self.early else ()
+        if self.early:
+            rest = (tensor[:, self.early :] for tensor in (*super().moving(), *grads))
+            p, buffer, g = rest
+            self._update_all(p, g, buffer, self.along[0], rate)
+            return
+        lr = (-rate).unbind() if any(self.rows) else ()
         each = zip(
             self.parameters, self.decayed(grads), self.buffers, self.along, self.rows, strict=True
         )
         for p, g, buffer, momentum, rows in each:
-            if self.early:
-                self._update_rest(p, g, buffer, momentum, rate)
-                continue
             if rows:
                 # The operator reads memory as it lies, whatever the strides.
                 each_run = zip(rows, g.contiguous().unbind(), self.momenta, lr, strict=True)
@@ -166,13 +184,6 @@ class RunSGD(RunOptimizer):
         buffer.mul_(momentum).add_(g)
         along = torch.addcmul(g, buffer, momentum) if self.nesterov else buffer
         p.addcmul_(along, _like(rate, p))
-
-    def _update_rest(
-        self, p: Tensor, g: Tensor, buffer: Tensor, momentum: Tensor, rate: Tensor
-    ) -> None:
-        """Update what follows the numbers that were updated in the backward pass."""
-        p, g, buffer = (tensor[:, self.early :] for tensor in (p, g, buffer))
-        self._update_all(p, g, buffer, momentum, rate)
 
     def _update_row(
         self, p: Tensor, g: Tensor, buffer: Tensor, momentum: float, lr: Tensor
