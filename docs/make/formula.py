@@ -2,8 +2,8 @@
 MathML.
 
 A formula is written once, as plain text that a terminal can show: ``prior mean_P l+ + max(-beta,
-mean_U l-)``. Browsers draw MathML themselves, so a page needs no script and no network. The
-notation: names of Greek letters, ``prior``, ``_`` for what stands below, ``^`` for what stands
+mean_U l-)``. Plugins such as latex2mathml read TeX, which a terminal cannot show, and KaTeX needs a
+script in the page; browsers draw MathML themselves. The notation: names of Greek letters, ``prior``, ``_`` for what stands below, ``^`` for what stands
 above, ``'`` and ``~`` after a name, ``l+`` and ``l-`` for losses, ``a / b`` for a fraction of the
 two factors beside the stroke, ``1(…)`` for an indicator; other words stay.
 """

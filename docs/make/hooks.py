@@ -2,7 +2,8 @@
 typeset formulas.
 
 Generated pages exist in the built site only; hand-written ones do not link to them, so that a forge
-has no lost link.
+has no lost link. mkdocs itself takes generated files (``File.generated``), which is all that the
+plugin mkdocs-gen-files would do.
 """
 
 from __future__ import annotations

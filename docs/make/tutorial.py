@@ -4,7 +4,8 @@ from its file.
     python docs/make/tutorial.py            runs examples/tutorial.ipynb and keeps what its cells
     show
 
-A notebook is JSON (nbformat 4), so reading, running and showing one takes no more than this file.
+A notebook is JSON (nbformat 4), so reading, running and showing one takes no more than this file;
+mkdocs-jupyter would need a kernel and nbconvert for it.
 """
 
 from __future__ import annotations

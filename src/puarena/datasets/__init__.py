@@ -11,10 +11,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from puarena.datasets import builtin, download
-from puarena.datasets.base import DataFile, Dataset, DatasetInfo
+from puarena.datasets.base import DataFile, Dataset, DatasetInfo, standardize
 from puarena.datasets.download import FileStatus
 from puarena.datasets.views import View, Views
 from puarena.errors import UserError, unknown_name
@@ -76,10 +74,8 @@ class StandardizedReader:
     def read(self, folder: Path | None) -> Dataset:
         """Scale the features; labels are not used."""
         raw = self.raw.read(folder)
-        deviation = raw.features.std(0)
-        scaled = (raw.features - raw.features.mean(0)) / np.where(deviation > 0, deviation, 1)
         # The revision stays that of the raw values: scaled ones can differ in last bits.
-        return replace(raw, name=self.INFO.name, features=scaled)
+        return replace(raw, name=self.INFO.name, features=standardize(raw.features))
 
 
 @cache

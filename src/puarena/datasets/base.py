@@ -203,6 +203,18 @@ class Dataset(DatasetFacts):
         return np.asarray(rows, np.float32)
 
 
+def standardize(
+    values: npt.NDArray[Any], training: npt.NDArray[Any] | None = None
+) -> npt.NDArray[Any]:
+    """Return columns with mean 0 and deviation 1 on the training rows, which are all by default.
+
+    A column that is constant on these is centered only.
+    """
+    training = values if training is None else training
+    deviation = training.std(0)
+    return np.asarray((values - training.mean(0)) / np.where(deviation > 0, deviation, 1))
+
+
 def copy_facts(source: DatasetFacts) -> dict[str, Any]:
     """Return the fields that all records of a dataset share, to make another record of them."""
     return {field.name: getattr(source, field.name) for field in fields(DatasetFacts)}

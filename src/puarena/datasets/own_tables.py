@@ -51,6 +51,7 @@ from puarena.datasets.base import (
     ObservedLabels,
     copy_facts,
     make_observed,
+    standardize,
 )
 from puarena.datasets.download import check_checksum, locate_remote_table
 from puarena.datasets.encoding import (
@@ -546,9 +547,7 @@ def _scale(
     """Standardize the features, if that is described, and store them as single precision."""
     with np.errstate(over="ignore", invalid="ignore"):
         if spec.standardize:
-            pool = values[:pool_size]
-            deviation = pool.std(axis=0)
-            values = (values - pool.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+            values = standardize(values, values[:pool_size])
         features = values.astype(np.float32)
     if not np.isfinite(features).all():
         row, column = np.argwhere(~np.isfinite(features))[0]

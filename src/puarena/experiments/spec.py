@@ -53,7 +53,6 @@ MAX_STEPS = 10**9  # months on any machine
 
 DESCRIPTIVE_FIELDS = ("name", "title", "description")  # change nothing about the runs
 PROBLEM_LISTS = ("cases", "settings", "rates", "priors", "labeling")
-PROBLEM_SIZES = ("labeled", "unlabeled")
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 

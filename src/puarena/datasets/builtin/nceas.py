@@ -25,6 +25,7 @@ from puarena.datasets.base import (
     Indices,
     ObservedLabels,
     make_observed,
+    standardize,
 )
 from puarena.datasets.download import locate
 from puarena.datasets.encoding import make_benchmark_encoder
@@ -181,9 +182,7 @@ def _encode(
         is_category = name in CATEGORIES
         columns[name] = [f"type {number:g}" for number in numbers] if is_category else numbers
     values = make_benchmark_encoder().fit(pd.DataFrame(columns)).dense(pd.DataFrame(columns))
-    training = values[:training_rows]
-    deviation = training.std(0)
-    return np.asarray((values - training.mean(0)) / np.where(deviation > 0, deviation, 1))
+    return standardize(values, values[:training_rows])
 
 
 def _read_rds(path: Path) -> pd.DataFrame:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from puarena.datasets.base import Dataset, DatasetInfo, ObservedLabels, make_observed
+from puarena.datasets.base import (
+    Dataset,
+    DatasetInfo,
+    ObservedLabels,
+    make_observed,
+    standardize,
+)
 from puarena.datasets.download import check_checksum
 from puarena.datasets.encoding import make_benchmark_encoder
 from puarena.datasets.tables import read_table
@@ -60,11 +66,9 @@ def read(folder: Path | None) -> Dataset:
     positive = told | (frame[LABORATORY].to_numpy() >= THRESHOLD_PERCENT)
     features = frame.drop(columns=[LABEL, LABORATORY])
     values = make_benchmark_encoder().fit(features).dense(features)
-    deviation = values.std(0)
-    scaled = (values - values.mean(0)) / np.where(deviation > 0, deviation, 1)
     labels = ObservedLabels(
         labeled=np.flatnonzero(told),
         unlabeled=np.flatnonzero(~told),
         truth=positive.astype(np.int8),
     )
-    return make_observed(INFO, scaled, {1: labels})
+    return make_observed(INFO, standardize(values), {1: labels})
