@@ -302,7 +302,8 @@ def draw_dumbbells(
     lines = lines.encode(low, y, colors, side, x2=high, opacity=fade)
     dots = alt.Chart().mark_point(filled=True, size=36, opacity=1)
     dots = dots.encode(x, y, colors, shapes, side, opacity=fade, tooltip=tips).add_params(pick)
-    height = alt.Step(7, **{"for": "offset"})
+    # The names of the methods need a line each, however few the criteria are.
+    height = alt.Step(max(7, 14 / frame["criterion"].nunique()), **{"for": "offset"})
     layered = alt.layer(lines, dots, data=frame).properties(width=230, height=height)
     return layered.facet(facet, columns=columns).resolve_scale(x="independent")
 
