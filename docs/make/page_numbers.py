@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas
 from evidence import Published, published, standings_table
 from known import arrange_gains
+from shift import arrange_claims
 
 from puarena import catalog, datasets
 from puarena.cli import methods
@@ -70,6 +71,11 @@ def gains() -> str:
     return arrange_gains()
 
 
+def shift() -> str:
+    """The paper's claims about internal label shift."""
+    return arrange_claims()
+
+
 def _listed(means: pandas.Series) -> str:
     return ", ".join(f"`{name}` {format_number(mean)}" for name, mean in means.items())
 
@@ -119,7 +125,7 @@ def metrics() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (verdict, standings, best, gains, criteria, metrics)
+    part.__name__: part for part in (verdict, standings, best, gains, shift, criteria, metrics)
 } | {"datasets": describe_datasets}
 
 

@@ -59,18 +59,18 @@ def list_claims(table: pd.DataFrame) -> dict[str, dict[str, Gain]]:
     gaps = {rate: table[TWO, rate] - table[PLAIN, rate] for rate in rates}
     zero = 0 * gaps[rates[0]]
     return {
-        "plain forms lose on one-sample data (two samples minus one)": {
+        "Plain forms lose on one-sample data (two samples minus one)": {
             f"{rate:.0%}": compare(gap, zero) for rate, gap in gaps.items()
         },
-        "the more, the more points are labeled (growth of that difference)": {
+        "The more, the more points are labeled (growth of that difference)": {
             f"{low:.0%} to {high:.0%}": compare(gaps[high], gaps[low])
             for low, high in pairwise(rates)
         },
-        "calibration repairs it (calibrated minus plain, one sample)": {
+        "Calibration repairs it (calibrated minus plain, one sample)": {
             f"{rate:.0%}": compare(table[CALIBRATED, rate], table[PLAIN, rate])
             for rate in all_rates
         },
-        "what is left (two samples minus calibrated one-sample)": {
+        "What is left (two samples minus calibrated one-sample)": {
             f"{rate:.0%}": compare(table[TWO, rate], table[CALIBRATED, rate]) for rate in rates
         },
     }
@@ -83,10 +83,10 @@ def arrange_claims(source: str = SOURCE) -> str:
     for claim, gains in list_claims(average_methods(table)).items():
         n = next(iter(gains.values())).n
         cells = [
-            f"{at} {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+            f"{at}: {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
             for at, gain in gains.items()
         ]
-        lines.append(f"- {claim}; n = {n}: {'; '.join(cells)}.")
+        lines.append(f"- {claim}, n = {n}: {'; '.join(cells)}.")
     means = table.mean().unstack("rate")
     rates = list(means.columns)
     lines += ["", f"| method | data | {' | '.join(f'{rate:.0%}' for rate in rates)} |"]
