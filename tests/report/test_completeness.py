@@ -153,6 +153,16 @@ def test_runs_that_did_not_train_are_marked():
     assert describe_untrained_runs(diverged) == []
 
 
+@pytest.mark.parametrize("lr, trains", [(None, True), (0.03, False)])
+def test_pan_trains_in_the_demo(tmp_path, lr, trains):
+    """With the demo's rate for other methods its discriminator saturates, and that is seen."""
+    hyper = get("demo").hyper | ({} if trains else {"pan": {"lr": lr}})
+    choice = {"algorithms": ["pan"], "splits": 1, "cases": [1], "hyper": hyper}
+    out = tmp_path / "pan"
+    puarena.run("demo", out, **choice, device="cpu", engine="inline", progress=False)
+    assert bool(describe_untrained_runs(out)) != trains
+
+
 def test_a_summary_keeps_which_runs_did_not_train(tmp_path):
     store = Folder.create(tmp_path / "r", SPEC, "0" * 16)
     frozen = [1.0, 0.9, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]
