@@ -31,7 +31,8 @@ test: setup $(LINT)
 test-gpu:
 	PUARENA_TEST_DEVICE=cuda PYTHONPATH=src:tests:$$PYTHONPATH $(PYTHON) -m pytest \
 		tests/training tests/algorithms tests/networks \
-		tests/datasets/test_image_views.py tests/experiments/test_resume.py
+		tests/datasets/test_image_views.py tests/experiments/test_resume.py \
+		tests/experiments/test_out_of_memory.py
 
 # Runs everything published in results/ again and compares it with the paper: a quarter of an hour
 # on one large GPU, many hours on a few cores. After an interruption, it continues.

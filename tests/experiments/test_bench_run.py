@@ -195,6 +195,8 @@ def test_devices():
     assert choose_device("cpu") == "cpu"
     with pytest.raises(UserError, match="tpu"):
         choose_device("tpu")
+    with pytest.raises(UserError, match="CUDA_VISIBLE_DEVICES=1"):
+        choose_device("cuda:1")
     if not torch.cuda.is_available():
         assert choose_device("auto") == "cpu"
         with pytest.raises(UserError, match="no CUDA device"):

@@ -93,7 +93,10 @@ MEMORY = torch.cuda.OutOfMemoryError("CUDA out of memory")
         # One fleet of many: its halves are in flight together.
         ({"error": MEMORY, "most": 1, "times": 1}, {"fleet_size": 2}),
         ({"error": OutOfResources("shared memory")}, {"workers": 1}),
-        ({"error": MEMORY, "where": "in a capture"}, {"workers": 1}),
+        (
+            {"error": RuntimeError("CUDA error: out of memory"), "where": "in a capture"},
+            {"workers": 1},
+        ),
     ],
 )
 def test_every_run_of_a_halved_fleet_is_trained_once(how, options, limit, tmp_path):

@@ -40,7 +40,7 @@ SHARED_MEMORY_BYTES = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448}
 class Few(ResNet):
     """Every width of the residual networks, and both kinds of shortcut, once."""
 
-    stages = ((1, 16), (1, 64), (1, 256), (2, 512))
+    stages = ((1, 16), (1, 32), (1, 64), (1, 128), (1, 256), (2, 512))
     pool = None
 
 

@@ -142,6 +142,27 @@ def test_residual_networks(make, precision, shape, monkeypatch):
         assert gap(ours[name], values) < max(limit, 3 * gap(theirs[name], values)), name
 
 
+@pytest.mark.skipif(HAS_GPU, reason="there is a GPU, and there may be no second one")
+@pytest.mark.parametrize("make, shape", [(MLP, (5,)), (Small, (3, 5, 5))])
+def test_kernels_are_launched_where_their_tensors_are(make, shape):
+    """Triton launches on the current device, which is the first one here."""
+    from puarena.networks.kernels.sgd import sgd_
+
+    found = []
+    for device in ("cpu", "cuda:1"):
+        with pretend(cards=2, kernels_too=True) as usage:
+            network = make(torch.arange(2, device=device), shape)
+            x = draw("x", 2, 3, *shape).float().to(device)
+            f = network(x)
+            (gradient,) = torch.autograd.grad(f.square().sum(), network.weight)
+            p, buffer = network.weight.detach().clone(), torch.zeros_like(gradient)
+            sgd_(p, gradient, buffer, -torch.ones_like(f[:, 0]), torch.zeros_like(f[:, 0]))
+            found.append([each.detach().cpu() for each in (f, gradient, p)])
+    assert len(usage.launches) == (3 if make is MLP else 7)
+    for ours, plain in zip(found[1], found[0], strict=True):
+        assert gap(ours, plain) < 1e-4
+
+
 # -- compiled for GPUs that are not there ------------------------------------------------------------
 
 
@@ -166,7 +187,6 @@ def train_both(some, config, x):
             fleet = Fleet(some, replace(config, device="cuda"), x)
             ours = fleet.train()
     assert fleet.evaluate.graph is not None
-    assert usage.launches > 0
     return ours, training.train(some, config, x), usage
 
 
@@ -175,7 +195,8 @@ def train_both(some, config, x):
 def test_fleets_of_perceptrons(name):
     x, data, hidden = toy(n=100)
     config = FleetConfig(batch_size=8, steps=12, warmup=6, record_every=4)
-    ours, plain, _ = train_both(rows(name, 2, data, hidden), config, x)
+    ours, plain, usage = train_both(rows(name, 2, data, hidden), config, x)
+    assert set(usage.launches) == {"forward_kernel", "backward_kernel", "update"}
     for column, values in plain.values.items():
         np.testing.assert_allclose(ours.values[column], values, rtol=1e-3, atol=1e-3)
 
@@ -192,4 +213,13 @@ def test_a_fleet_of_residual_networks(monkeypatch):
     images = x.reshape(-1, 3, 4, 4)
     ours, plain, usage = train_both(rows("nnpu", 1, few, labels), config, images)
     assert usage.graphs == 3  # one step, ten of them, a record
+    assert set(usage.launches) == {
+        "convolve",
+        "settle",
+        "normalize",
+        "normalize_sums",
+        "normalize_backward",
+        "weight_gradient",
+        "update",
+    }
     np.testing.assert_allclose(ours.values["loss"], plain.values["loss"], rtol=1e-3, atol=1e-3)

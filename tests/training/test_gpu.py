@@ -21,9 +21,11 @@ import torch
 
 from puarena import catalog, training
 from puarena.algorithms import Algorithm, logistic
+from puarena.errors import UserError
+from puarena.estimators.network import PUNetClassifier
 from puarena.testing.pretended import MixedDevicesError, NotPermittedError, PretendedGraph, pretend
 from puarena.training import Fleet, FleetConfig
-from puarena.training.capture import captured
+from puarena.training.capture import Replay, captured
 from toys import rows, toy
 
 HAS_GPU = torch.cuda.is_available()
@@ -96,6 +98,19 @@ def test_captured_steps_read_every_block(monkeypatch):
     )
 
 
+def test_steps_that_come_few_at_a_time_are_captured():
+    """As with records or epochs of fewer steps than a warm-up has."""
+    x = torch.zeros(3, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        replay = Replay(lambda: x.add_(1), "few", capture=True)
+        for _ in range(12):
+            replay(2)
+        torch.cuda.current_stream().synchronize()
+    assert replay.graphs
+    assert x.tolist() == [24, 24, 24]
+
+
 class _Sound(Algorithm):
     title = "sound"
 
@@ -142,8 +157,15 @@ def test_what_cannot_be_captured_runs_uncaptured_with_one_warning(cls, token, mo
 # -- out of memory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("graph", [1, 2, 3])
-def test_a_capture_without_memory_is_not_taken_for_an_uncapturable_step(graph, monkeypatch):
+@pytest.mark.parametrize(
+    "graph, error",
+    [
+        (1, torch.cuda.OutOfMemoryError("CUDA out of memory")),
+        (2, RuntimeError("CUDA error: out of memory")),  # as a graph that is made executable
+        (3, RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")),
+    ],
+)
+def test_a_capture_without_memory_is_not_taken_for_an_uncapturable_step(graph, error, monkeypatch):
     """The first two graphs are those of steps, the third is that of a record."""
     began = []
     begin = torch.cuda.CUDAGraph.capture_begin
@@ -151,14 +173,14 @@ def test_a_capture_without_memory_is_not_taken_for_an_uncapturable_step(graph, m
     def fail(self, *args, **kwargs):
         began.append(self)
         if len(began) == graph:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            raise error
         begin(self, *args, **kwargs)
 
     monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", fail)
     x, data, hidden = toy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(torch.cuda.OutOfMemoryError):
+        with pytest.raises(type(error), match=r"memory|ALLOC"):
             training.train(rows("nnpu", 2, data, hidden), CONFIG, x)
 
 
@@ -264,6 +286,15 @@ def test_a_fleet_on_the_second_gpu(usage):
     some, config = rows("nnpu", 2, data, hidden), replace(CONFIG, steps=60)
     curves = [train_captured(some, replace(config, device=f"cuda:{n}"), x) for n in (0, 1)]
     same(*curves, 0)
+
+
+@pytest.mark.parametrize("device, there", [("cuda:2", "cuda:1"), ("mps", "mps"), ("gpu", "gpu")])
+def test_devices_that_are_not_there_are_refused(device, there, usage):
+    x, s = np.arange(40.0).reshape(-1, 1), np.arange(40) < 10
+    with pytest.raises(UserError, match=there):
+        PUNetClassifier(prior=0.5, device=device, steps=1).fit(x, s)
+    with pytest.raises(RuntimeError, match="ordinal"):
+        torch.ones(1, device="cuda:2")
 
 
 def test_nothing_is_left_pretended():

@@ -19,6 +19,7 @@ from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
 
 DEVICE = os.environ.get("PUARENA_TEST_DEVICE", "cpu")
+HAS_GPU = torch.cuda.is_available()
 VIEWS = views_of("cifar10", "definition")
 CONFIG = FleetConfig(
     batch_size=8,
@@ -91,6 +92,24 @@ def test_every_algorithm_trains_on_images_and_keeps_rows_apart(name):
         np.testing.assert_allclose(
             together.values[column][:, 1:2], values, rtol=2e-2, atol=2e-2, err_msg=column
         )
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("cuda")
+@pytest.mark.parametrize("name", ["holistic-pu", "pan"])
+def test_captured_steps_on_images_give_the_curves_of_eager_ones(name):
+    """With a strong view and a teacher; with two networks in turn, whose statistics are kept."""
+    x, rows = pictures()
+    config = replace(CONFIG, steps=12, warmup=4, record_every=4, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fleet = Fleet(of(name, rows[:2]), config, x)
+        ours = fleet.train()
+    assert fleet.evaluate.graph is not None
+    # On a pretended device a CPU's eager steps are the same, and cost less.
+    eager = replace(config, capture=False) if HAS_GPU else replace(config, device="cpu")
+    for column, values in training.train(of(name, rows[:2]), eager, x).values.items():
+        np.testing.assert_allclose(ours.values[column], values, rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("name", ["nnpu", "vpu", "holistic-pu", "p3mix-e", "pan"])

@@ -820,7 +820,14 @@ def _choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return str(torch.device(name))
+        device = torch.device(name)
     except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
         message = f"device={name!r} is not one: use 'auto', 'cpu' or 'cuda'"
-        raise UserError(message, "invalid-value") from None
+        raise UserError(message, "invalid-value")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= gpus:
+        there = f"the last GPU of this machine is 'cuda:{gpus - 1}'" if gpus else "there is no GPU"
+        raise UserError(f"device={name!r}, and {there}; use 'auto' or 'cpu'", "not-supported")
+    return str(device)

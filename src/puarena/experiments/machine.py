@@ -30,9 +30,11 @@ def choose_device(device: str = "auto", elsewhere: bool = False) -> str:
     import torch
 
     if device not in DEVICES:
-        raise UserError(
-            f"the device is '{device}'; choose one of: {', '.join(DEVICES)}", "invalid-value"
-        )
+        found = f"the device is '{device}'; choose one of: {', '.join(DEVICES)}"
+        if device.startswith("cuda:"):
+            number = device.removeprefix("cuda:")
+            found += f". For one of several GPUs, set CUDA_VISIBLE_DEVICES={number} and use cuda"
+        raise UserError(found, "invalid-value")
     available = torch.cuda.is_available()
     if device == "cuda" and elsewhere:
         return device

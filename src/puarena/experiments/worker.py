@@ -22,6 +22,7 @@ from puarena.experiments.data_source import DataSource
 from puarena.experiments.plan import FleetSpec, RunSpec
 from puarena.experiments.spec import load_plugins
 from puarena.results import OK, Folder
+from puarena.training.capture import is_out_of_memory
 from puarena.utils.processes import HOST
 
 FLEET_FIELDS = (  # of a run, the same for all runs of a fleet
@@ -33,7 +34,6 @@ FLEET_FIELDS = (  # of a run, the same for all runs of a fleet
     "precision",
     "optimizer",
 )
-OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfResources")  # a smaller fleet may fit
 TIE = 1e-12  # a score of 0 is negative for classics, and would be positive for the metrics
 BIAS_COLUMNS = ("label_strength", "posterior_auc")  # of a draw whose labels are biased
 
@@ -150,9 +150,7 @@ def _failed_with(error: BaseException, fleet: FleetSpec, seconds: float) -> Flee
     """Describe an unexpected error."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    # torch.OutOfMemoryError and Triton's OutOfResources are no MemoryError.
-    memory = isinstance(error, MemoryError) or type(error).__name__ in OUT_OF_MEMORY
-    name = type(error).__name__
+    name, memory = type(error).__name__, is_out_of_memory(error)
     return failed(fleet, name, str(error), seconds, place=place, out_of_memory=memory)
 
 

@@ -24,6 +24,7 @@ from puarena import training
 from puarena.algorithms import Algorithm
 from puarena.testing.pretended import Usage, pretend
 from puarena.training import Curves, Fleet, FleetConfig, Row
+from puarena.training.capture import WARMUP_STEPS
 
 RECORD_STEPS = 10  # so often that records of every phase are replayed
 TOLERANCE = 3e-3  # of curves on a real GPU, where sums may be taken in another order
@@ -71,6 +72,10 @@ def _find_uncaptured(
             "prepare() with self.state(...), or write plain numbers"
         )
     uncaptured = next((text for text in said if "uncaptured" in text), None)
+    spans = training.schedule_phases(fleet.algorithm, fleet.config)
+    phases = sum(span.steps > WARMUP_STEPS for span in spans)
+    if usage is not None and uncaptured is None and usage.graphs <= phases:
+        return "the steps of a phase are not captured"
     if uncaptured is None and fleet.evaluate.graph is None:
         return "its records are not captured"
     return uncaptured

@@ -14,6 +14,7 @@ what they wrote into older tensors is put back afterwards: a capture runs nothin
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class Usage:
 
     graphs: int = 0  # captured to their end
     replays: int = 0
-    launches: int = 0  # of kernels
+    launches: Counter[str] = field(default_factory=Counter)  # by kernel
     waits: int = 0  # for the GPU, outside captures
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -104,6 +105,7 @@ class Card:
 
     usage = Usage()
     recording: Recording | None = None
+    count = 0  # how many there are
     current = 0  # the number of the current device
     streams: ClassVar[dict[int, int]] = {}  # by card, the number of its current stream
     in_backward = False
@@ -297,6 +299,8 @@ def _is_cuda(device: Any) -> bool:
 def _number_of(device: Any) -> int:
     """Return the number of a card; ``cuda`` is the current one."""
     index = torch.device(device).index
+    if index is not None and index >= Card.count:
+        raise RuntimeError("CUDA error: invalid device ordinal")
     return Card.current if index is None else index
 
 
@@ -503,7 +507,7 @@ def _launch_interpreted(plain: Callable[..., Any]) -> Callable[..., Any]:
                     f"a kernel on cuda:{Card.current} was given a tensor of cuda:{tensor.card}"
                 )
                 raise MixedDevicesError(message)
-        Card.usage.launches += 1
+        Card.usage.launches[kernel.__name__] += 1
         bare = [a.bare if isinstance(a, PretendedTensor) else a for a in args]
 
         def act() -> None:
@@ -549,8 +553,8 @@ def pretend(
         "Stream": PretendedStream,
         "Event": PretendedEvent,
     }
-    before = Card.usage, Card.recording, Card.current, Card.streams
-    _set_state(Usage(), None, 0, {})
+    before = Card.usage, Card.recording, Card.count, Card.current, Card.streams
+    _set_state(Usage(), None, cards, 0, {})
     with ExitStack() as changes:
         changes.callback(_set_state, *before)
         changes.enter_context(mock.patch.multiple(torch.cuda, **instead))
@@ -570,6 +574,7 @@ def pretend(
 
 
 def _set_state(
-    usage: Usage, recording: Recording | None, current: int, streams: dict[int, int]
+    usage: Usage, recording: Recording | None, count: int, current: int, streams: dict[int, int]
 ) -> None:
-    Card.usage, Card.recording, Card.current, Card.streams = usage, recording, current, streams
+    Card.usage, Card.recording, Card.count = usage, recording, count
+    Card.current, Card.streams = current, streams

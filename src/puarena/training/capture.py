@@ -8,7 +8,7 @@ import gc
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,19 @@ MAX_IDLE_BYTES = (
 TRAINING = str(Path(__file__).parent)  # what calls algorithms
 # What algorithms call, and what stands in for a GPU.
 BELOW = tuple(map(str, (Path(torch.__file__).parent, Path(__file__).parents[1] / "testing")))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether there was no memory or other room on a device: a smaller fleet may fit.
+
+    CUDA and its libraries raise plain RuntimeErrors, and Triton's OutOfResources is none.
+    """
+    if isinstance(error, RuntimeError):
+        found = str(error)
+        return isinstance(error, torch.cuda.OutOfMemoryError) or any(
+            words in found for words in ("CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
+        )
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfResources"
 
 
 def release_idle_memory() -> None:
@@ -105,11 +118,12 @@ class Replay:
         self.step, self.name, self.capture = step, name, capture
         self.sizes = sorted({1, many})
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self.warm = 0  # steps done before the capture
 
     def __call__(self, count: int) -> None:
         """Do ``count`` steps."""
-        if self.capture and not self.graphs and count > WARMUP_STEPS:
-            count -= self._prepare()
+        if self.capture and not self.graphs:
+            count -= self._prepare(count)
         for size in sorted(self.graphs, reverse=True):
             for _ in range(count // size):
                 self.graphs[size].replay()
@@ -117,15 +131,25 @@ class Replay:
         for _ in range(count):
             self.step()
 
-    def _prepare(self) -> int:
-        """Warm up and capture; return how many steps were done on the way."""
-        with StepWatch() as watch:
-            self.step()
-        if watch.offenses:
-            self._give_up(", ".join(sorted(set(watch.offenses))))
-            return 1
-        for _ in range(WARMUP_STEPS - 1):
-            self.step()
+    def _prepare(self, count: int) -> int:
+        """Warm up, and capture if some of ``count`` steps are left; return how many were done.
+
+        Few steps may be asked for at a time: from record to record, or in an epoch.
+        """
+        done = min(count, WARMUP_STEPS - self.warm)
+        for _ in range(done):
+            with StepWatch() if self.warm == 0 else nullcontext() as watch:
+                self.step()
+            self.warm += 1
+            if watch is not None and watch.offenses:
+                self._give_up(", ".join(sorted(set(watch.offenses))))
+                return 1
+        if count > done:
+            self._capture()
+        return done
+
+    def _capture(self) -> None:
+        """Capture one step, and several."""
         release_idle_memory()
         try:
             pool = torch.cuda.graph_pool_handle()
@@ -134,12 +158,11 @@ class Replay:
                     for _ in range(size):
                         self.step()
                 self.graphs[size] = graph
-        except torch.cuda.OutOfMemoryError:
-            raise  # eager steps would be many times slower than a smaller fleet
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise  # eager steps would be many times slower than a smaller fleet
             self.graphs = {}
             self._give_up(str(error).splitlines()[0])
-        return WARMUP_STEPS
 
     def _give_up(self, reason: str) -> None:
         self.capture = False
@@ -206,9 +229,9 @@ class CapturedCall:
                 with captured() as graph:
                     self.result = self.function()
                 self.graph = graph
-            except torch.cuda.OutOfMemoryError:
-                raise
             except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise
                 self.capture = False
                 warnings.warn(
                     f"records of {self.name} run uncaptured, which is slower: one uses "
