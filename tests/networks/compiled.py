@@ -5,7 +5,7 @@
 compiles every variant of every network for these compute capabilities (about a minute and a half
 each on one core) and compares its shared memory with what a block may have there. Exit code 1 if
 one does not compile or does not fit. ``--few`` takes one block of every width, ``--widest`` one of
-512 channels.
+512 channels, both without variants that differ only in what Triton finds out about whole numbers.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Target:
     """A GPU that kernels are compiled for."""
 
     capability: int
+    is_short: bool = False  # without variants that differ only in properties of whole numbers
+    seen: set[Any] = field(default_factory=set)
     variants: dict[tuple[str, str], int] = field(default_factory=dict)  # shared memory by kernel
     failures: set[str] = field(default_factory=set)
 
@@ -91,6 +93,11 @@ class Target:
         plain = JITFunction.run
 
         def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+            kinds = tuple(each.dtype for each in args if isinstance(each, torch.Tensor))
+            variant = kernel.__name__, kinds, tuple(sorted(options.items()))
+            if self.is_short and variant in self.seen:
+                return
+            self.seen.add(variant)
             try:
                 made = plain(kernel, *args, grid=grid, warmup=True, **options)
             except Exception as error:
@@ -142,7 +149,7 @@ def launch_residual_network(
 
 def compile_for(capability: int, some: type[ResNet] | None) -> Target:
     """Compile all that the networks launch."""
-    target = Target(capability)
+    target = Target(capability, is_short=some is not None)
     with target.compile_launches():
         for features, batch in ((16, 256), (784, 33)):
             launch_perceptron(features, batch)

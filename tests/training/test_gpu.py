@@ -236,6 +236,20 @@ def test_a_graph_freezes_all_but_the_contents_of_tensors(usage):
     assert (y.tolist(), x.tolist()) == ([3, 5, 7], [1, 1, 1])
 
 
+def test_a_capture_moves_no_running_statistics(usage):
+    """Batch normalization writes into them, and does not declare it."""
+    x, later = torch.tensor([[1.0, 2.0], [3.0, 6.0]]), torch.tensor([[0.0, 4.0], [2.0, 9.0]])
+    plain, mean = torch.zeros(2), torch.zeros(2, device="cuda")
+    wanted = torch.nn.functional.batch_norm(later, plain, torch.ones(2), training=True)
+    variance, given = torch.ones(2, device="cuda"), x.cuda()
+    with torch.cuda.stream(torch.cuda.Stream()), captured() as graph:
+        seen = torch.nn.functional.batch_norm(given, mean, variance, training=True)
+    assert mean.tolist() == [0, 0]
+    given.copy_(later.cuda())
+    graph.replay()
+    assert (mean.tolist(), seen.tolist()) == (plain.tolist(), wanted.tolist())
+
+
 @pytest.mark.parametrize(
     "act",
     [

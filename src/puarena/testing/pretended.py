@@ -43,6 +43,8 @@ LOOKS = {
     "bincount": "bincount",
     "histc": "histc",
 }
+# What writes into arguments (by their places) and does not declare it: running statistics.
+UNDECLARED_WRITES = {"native_batch_norm": (3, 4)}
 
 
 class MixedDevicesError(RuntimeError):
@@ -195,11 +197,15 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return result
     aliases = [each.alias_info for each in func._schema.returns if each.alias_info is not None]
     is_view = any(not alias.is_write for alias in aliases)
-    if recording is not None and not is_view:
-        into = None if written else result
-        recording.tape.append(lambda: _compute_again(func, bare_args, bare_kwargs, into))
-        recording.note_made(into)
     known = {id(tensor.bare): tensor for tensor in written}
+    if recording is not None and not is_view:
+        made = {
+            place: bare
+            for place, bare in enumerate(tree_leaves(result))
+            if isinstance(bare, Tensor) and id(bare) not in known
+        }
+        recording.tape.append(lambda: _compute_again(func, bare_args, bare_kwargs, made))
+        recording.note_made(list(made.values()))
 
     def wrap(bare: Tensor) -> Tensor:
         return known[id(bare)] if id(bare) in known else PretendedTensor(bare, card)
@@ -236,6 +242,9 @@ def _find_written(func: Any, args: Any, kwargs: Any) -> list[PretendedTensor]:
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = kwargs.get(argument.name, args[place] if place < len(args) else None)
             written += [t for t in tree_leaves(value) if isinstance(t, PretendedTensor)]
+    for place in UNDECLARED_WRITES.get(func.overloadpacket.__name__, ()):
+        if isinstance(args[place], PretendedTensor):
+            written.append(args[place])
     return written
 
 
@@ -252,12 +261,11 @@ def _compute(func: Any, args: Any, kwargs: Any, is_recorded: bool) -> Any:
         )
 
 
-def _compute_again(func: Any, args: Any, kwargs: Any, into: Any) -> None:
-    result = func(*args, **kwargs)
-    if into is not None:
-        for tensor, values in zip(tree_leaves(into), tree_leaves(result), strict=True):
-            if isinstance(tensor, Tensor):
-                tensor.copy_(values)
+def _compute_again(func: Any, args: Any, kwargs: Any, into: dict[int, Tensor]) -> None:
+    """Compute an operation, and copy its new results into the tensors at these places."""
+    result = tree_leaves(func(*args, **kwargs))
+    for place, tensor in into.items():
+        tensor.copy_(result[place])
 
 
 class PretendedDevices(TorchFunctionMode):
