@@ -122,6 +122,7 @@ def test_collected_records_include_the_plain_method():
         ("mine", "both", "invalid-plugin"),
         ("nnpu", "either", "conflict"),
         ("spies", "either", "conflict"),
+        (5, "either", "invalid-plugin"),
     ],
 )
 def test_declarations_that_cannot_be_registered(name, setting, code):
@@ -130,7 +131,18 @@ def test_declarations_that_cannot_be_registered(name, setting, code):
     with pytest.raises(UserError) as error:
         catalog.register(cls)
     assert error.value.code == code
-    assert (setting if setting == "both" else name) in str(error.value)
+    assert str(setting if setting == "both" else name) in str(error.value)
+    assert catalog.get_all() == before
+
+
+@pytest.mark.parametrize("attribute, value", [("paper", 7), ("notes", 5), ("differs", ["x"])])
+def test_attributes_of_a_wrong_type_cannot_be_registered(attribute, value):
+    """The record would be stored, and then not be read."""
+    before = dict(catalog.get_all())
+    with pytest.raises(UserError) as error:
+        catalog.register(type("Bad", (Example,), {"name": "bad-one", attribute: value}))
+    assert error.value.code == "invalid-plugin"
+    assert "bad-one" in str(error.value)
     assert catalog.get_all() == before
 
 

@@ -245,6 +245,82 @@ def add_file(out: Path, chance: random.Random) -> str:
     return f"{folder}: {name + end!r}"
 
 
+def rewrite_shard(file: Path, target: Path, fleet: str, **changes: str) -> None:
+    """Write the rows of a shard as another one, whose metadata and rows name that fleet."""
+    import duckdb
+
+    from puarena.results.parquet import SEAL_KEY, quote_text, read_footers, write_parquet
+
+    with duckdb.connect() as con:
+        marks = read_footers(con, [file])[file].metadata
+        marks = {key: text for key, text in marks.items() if key != SEAL_KEY}
+        query = f"SELECT * REPLACE ({quote_text(fleet)} AS fleet) FROM read_parquet('{file}')"
+        con.execute(f"CREATE TABLE rows AS {query}")
+        write_parquet(con, "SELECT * FROM rows", target, marks | {"puarena_fleet": fleet} | changes)
+
+
+def rename_shard(out: Path, chance: random.Random) -> str:
+    """Give a fleet an odd name, everywhere."""
+    file = next(iter(sorted(out.glob("shards/*.parquet"))))
+    names = [
+        "a'b",
+        "a b",
+        "-rf",
+        "\u00fc",
+        "x" * 230,
+        "a=b",
+        "a*b",
+        "a[b",
+        'a"b',
+        "packed-",
+        "a\nb",
+    ]
+    fleet = chance.choice([*names, "\x1b[31m", "{}", "%s", "~", "con", "a;b", "a+2"])
+    rewrite_shard(file, file.with_name(f"{fleet}.parquet"), fleet)
+    file.unlink()
+    return f"renamed: {fleet!r}"
+
+
+def add_pack(out: Path, chance: random.Random) -> str:
+    """Add a packed shard whose list of fleets is odd."""
+    files = sorted(out.glob("shards/*.parquet"))
+    own = [file.stem for file in files]
+    lists = [json.dumps(value) for value in (*VALUES, own, own * 2, [*own, "x"], [own], {"a": own})]
+    listed = chance.choice([*lists, "[" * 5000, "[", json.dumps(["../../spec", "'", "\x1b[31m"])])
+    name = chance.choice(["packed-x", "packed-", "packed-0", "packed-'"])
+    rewrite_shard(files[0], files[0].with_name(f"{name}.parquet"), name, puarena_fleets=listed)
+    return f"{name}: {listed[:60]}"
+
+
+def change_summary(out: Path, chance: random.Random) -> str:
+    """Export a summary, and replace one value of what it says of itself."""
+    import duckdb
+
+    from puarena.report.export import export
+    from puarena.results.folder import SUMMARY_KEY
+    from puarena.results.parquet import SEAL_KEY, read_footers, write_parquet
+
+    file = out.parent / "theirs.parquet"
+    export(out, file)
+    with duckdb.connect() as con:
+        marks = read_footers(con, [file])[file].metadata
+        content = json.loads(marks[SUMMARY_KEY])
+        place = chance.choice(list(list_places(content)))
+        changed = replaced(content, place, chance.choice(VALUES))
+        con.execute(f"CREATE TABLE rows AS FROM read_parquet('{file}')")
+        marks = {key: text for key, text in marks.items() if key != SEAL_KEY}
+        write_parquet(con, "SELECT * FROM rows", file, marks | {SUMMARY_KEY: json.dumps(changed)})
+    return f"summary: {place}"
+
+
+def change_card(out: Path, chance: random.Random) -> str:
+    """Publish the folder, and replace one value of the card."""
+    from puarena.leaderboard.publish import publish
+
+    publish(out, out.parent / "theirs", "x", partial=True)
+    return change_json(out.parent / "theirs", "x.json", chance)
+
+
 def spoil(out: Path, number: int) -> str:
     """Do one thing to a folder; return what."""
     chance = random.Random(number)
@@ -261,12 +337,20 @@ def spoil(out: Path, number: int) -> str:
         lambda: change_state(out, chance),
         lambda: change_kind(out, chance),
         lambda: add_file(out, chance),
+        lambda: rename_shard(out, chance),
+        lambda: add_pack(out, chance),
+        lambda: change_summary(out, chance),
+        lambda: change_card(out, chance),
     ]
     return ways[number % len(ways)]()
 
 
 def list_commands(out: Path, aside: Path) -> list[list[str]]:
-    """Every command that reads a results folder."""
+    """Every command that reads a results folder, or the summary or the card that was changed."""
+    if (aside / "theirs").exists():
+        return [["site", str(aside / "theirs"), "--out", str(aside / "site")]]
+    if (aside / "theirs.parquet").exists():
+        out = aside / "theirs.parquet"
     files = [aside / name for name in ("page.html", "t.csv", "t.md", "t.tex")]
     html, table, markdown, latex = map(str, files)
     outputs = ["--html", html, "--csv", table, "--markdown", markdown, "--latex", latex]
@@ -328,7 +412,7 @@ def main() -> None:
             shutil.copytree(whole, out)
             what = spoil(out, number)
             lines = list_commands(out, aside)
-            others = random.Random(number).sample(lines[4:], 4)
+            others = random.Random(number).sample(lines[4:], min(2, len(lines[4:])))
             for line in (line for line in lines if line in [*lines[1:4], *others]):
                 words = [str(spec) if word == "SPEC" else word for word in line]
                 if wrong := try_command(words):

@@ -234,7 +234,27 @@ def register(cls: type[Algorithm]) -> list[str]:
             f"{', '.join(SETTINGS)}",
             "invalid-plugin",
         )
-    return _add(describe_algorithm(cls, "plugin"))
+    try:
+        infos = describe_algorithm(cls, "plugin")
+        _check_facts(infos)
+    except (TypeError, AttributeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"an attribute of algorithm '{cls.name}' has a wrong type ({reason})", "invalid-plugin"
+        ) from error
+    return _add(infos)
+
+
+def _check_facts(infos: Iterable[MethodInfo]) -> None:
+    """Raise ValueError for records that could not be read again."""
+    from pydantic import TypeAdapter, ValidationError
+
+    for info in infos:
+        try:
+            TypeAdapter(MethodInfo).validate_python(info.to_json())
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def register_guest(name: str, prototype: Any, module: str) -> list[str]:
@@ -243,8 +263,8 @@ def register_guest(name: str, prototype: Any, module: str) -> list[str]:
     return _add([replace(describe_guest(name, prototype, module), origin="plugin")])
 
 
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise UserError(
             f"an algorithm is called '{name}'; a name has small letters, digits, '-', '_' and "
             "'.' only",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import zipfile
 
@@ -13,11 +14,17 @@ import skops.io
 import torch
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree._tree import Tree
 
 from pu_tables import quick, table
 from puarena import PUClassifier, PUSearch, UserError, catalog, load_model, save_model
@@ -223,6 +230,61 @@ def test_a_tree_that_never_ends_is_not_loaded(name, place, tmp_path):
         load_model(tmp_path / "model")
     assert error.value.code == "damaged-file"
     assert "tree" in str(error.value)
+
+
+def widen_stages(model):
+    """Sums would be written beyond their array."""
+    model.estimators_ = np.concatenate([model.estimators_] * 400, axis=1)
+
+
+def lengthen_support(model):
+    model.support_ = np.full(10_000_000, 3, np.int32)
+
+
+def shorten_coefficients(model):
+    model._dual_coef_ = model._dual_coef_[:, :1].copy()
+
+
+def share_a_tree(model):
+    """Two estimators have one tree, which splits by a column that only one of them has."""
+    tree = model.estimators_[0]
+    state = tree.tree_.__getstate__()
+    nodes = state["nodes"].copy()
+    nodes["feature"][nodes["left_child"] != -1] = 9_999
+    wide = Tree(10_000, np.array([2], np.intp), 1)
+    wide.__setstate__(state | {"nodes": nodes})
+    other = copy.deepcopy(tree)
+    other.tree_ = tree.tree_ = wide
+    other.n_features_in_ = 10_000
+    model.other = other
+
+
+def add_categories(model):
+    """A category is the number of a bit, which would be set beyond the array."""
+    model._bin_mapper.is_categorical_[0] = 1
+    model._bin_mapper.bin_thresholds_[0] = np.array([1e9])
+
+
+FORGED = {
+    "boosted stages": (GradientBoostingClassifier(n_estimators=2), widen_stages),
+    "support": (SVC(), lengthen_support),
+    "coefficients": (SVC(), shorten_coefficients),
+    "shared tree": (RandomForestClassifier(2), share_a_tree),
+    "categories": (HistGradientBoostingClassifier(max_iter=2), add_categories),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_arrays_that_compiled_code_would_leave_are_not_loaded(name, tmp_path):
+    estimator, forge = FORGED[name]
+    model = PUClassifier(sklearn.base.clone(estimator), prior=0.5, random_state=0).fit(X, y)
+    expected = load_model(model.save(tmp_path / "whole")).predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    forge(model.model_.parts[0].models[0].estimator)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(UserError) as error:
+        load_model(tmp_path / "model")
+    assert error.value.code == "damaged-file"
 
 
 @pytest.mark.parametrize("path", ["", None, 3])

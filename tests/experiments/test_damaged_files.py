@@ -175,10 +175,14 @@ def test_a_link_is_not_followed_by_a_repair(tmp_path):
     (outside / "secret.json").write_text("{")
     link = tmp_path / "out" / "failures" / "x.json"
     link.symlink_to(outside / "secret.json")
-    assert [each.moved for each in examine(tmp_path / "out", repair=True).findings] == [""]
+    (tmp_path / "out" / "shards" / "id_rsa").write_text("not a name that we write")
+    found = examine(tmp_path / "out", repair=True).findings
+    assert {Path(each.file).name: each.moved for each in found} == {"x.json": "", "id_rsa": ""}
     shutil.rmtree(tmp_path / "out" / "failures")
-    (tmp_path / "out" / "failures").symlink_to(outside)
-    with pytest.raises(UserError) as error:
-        examine(tmp_path / "out", repair=True)
-    assert error.value.code == "not-supported"
-    assert (outside / "secret.json").exists()
+    for part in ("failures", "damaged"):
+        (tmp_path / "out" / part).symlink_to(outside)
+        with pytest.raises(UserError) as error:
+            examine(tmp_path / "out", repair=True)
+        assert error.value.code == "not-supported"
+        (tmp_path / "out" / part).unlink()
+    assert [file.name for file in outside.iterdir()] == ["secret.json"]

@@ -21,8 +21,10 @@ from puarena.cli import app
 from puarena.errors import UserError
 from puarena.experiments.spec import Spec
 from puarena.experiments.status import read_status
+from puarena.pu import Problem
 from puarena.report import describe_missing_runs, write_page
 from puarena.results import COLUMNS, Folder, folder, open_results
+from puarena.results.planned import Planned
 from puarena.utils import files
 from puarena.utils.identity import digest
 from sample_results import curves
@@ -222,6 +224,7 @@ def test_killed_in_the_middle_of_a_write(store: Folder) -> None:
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from sample_results import curves
+from puarena.results.planned import Planned
 from puarena.utils import files
 from puarena.results import Folder
 files.os.replace = lambda *args: os._exit(9)
@@ -287,6 +290,21 @@ def test_more_shards_than_files_may_be_open(store: Folder, most: int, printed: s
     environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
     call = [sys.executable, "-c", HANDLES, str(store.path), str(most)]
     assert printed in subprocess.check_output(call, text=True, env=environment)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems ignore this limit")
+def test_little_address_space_is_a_sentence(store: Folder) -> None:
+    """DuckDB ended the process, or a list of planned runs that could not be read was "damaged"."""
+    about = Problem("digits", prior=0.3).to_columns() | {"algorithm": "upu", "run": "a-0"}
+    store.keep_planned(Planned({"a-0": about | {"fleet": "a"}}))
+    store.write_shard("a", curves("a"))
+    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
+    for command in ("status", "report"):
+        call = f"ulimit -v 900000; exec {sys.executable} -m puarena {command} {store.path}"
+        done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, env=environment)
+        assert done.returncode == 2, done.stderr
+        assert "ulimit" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_pipe_instead_of_a_shard(store: Folder) -> None:

@@ -30,7 +30,7 @@ class _RootGroup(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # ends the command without a message
-        except (UserError, OSError, MemoryError, ModuleNotFoundError) as error:
+        except (UserError, OSError, MemoryError, ImportError) as error:
             sentence = _describe_error(error)
             if sentence is None:
                 raise
@@ -47,12 +47,13 @@ def _describe_error(error: Exception) -> str | None:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return f"'{error.filename}': {reason}" if error.filename else reason
-    if isinstance(error, MemoryError):
+    # A library that does not fit is an ImportError.
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):
         return "there is not enough memory"
     if isinstance(error, ModuleNotFoundError):
         missing = missing_package(error)
         return None if missing is None else str(missing)
-    return str(error)
+    return None if isinstance(error, ImportError) else str(error)
 
 
 app = App(

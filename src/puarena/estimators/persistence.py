@@ -11,15 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import skops.io
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.pipeline import Pipeline
-from sklearn.tree._tree import Tree
 
 from puarena import __version__
-from puarena.classics.puet import Forest
 from puarena.errors import UserError
+from puarena.estimators.loaded_arrays import check_arrays
 from puarena.utils.files import write_file
 
 FORMAT_VERSION = 5
@@ -139,7 +136,7 @@ def load_model(path: str | Path, network: Callable[[int], Any] | None = None) ->
                 "wrong-format",
             )
         model = skops.io.loads(blob, trusted=TRUSTED_TYPES)
-        _check_trees(model)
+        check_arrays(model)
     except UserError:
         raise
     except Exception as error:
@@ -161,67 +158,6 @@ def _check_path(path: str | Path) -> Path:
 def _list_untrusted(blob: bytes) -> list[str]:
     """Return the types in a skops file that are not trusted."""
     return sorted(set(skops.io.get_untrusted_types(data=blob)) - set(TRUSTED_TYPES))
-
-
-def _check_trees(model: Any) -> None:
-    """Raise ValueError for trees that would not end, or would read beyond their arrays.
-
-    scikit-learn walks them in compiled code that checks nothing.
-    """
-    waiting, seen = [(model, None)], {id(model): model}
-    while waiting:
-        each, width = waiting.pop()
-        width = getattr(each, "n_features_in_", width)
-        if isinstance(each, Tree):
-            inner = (each.children_left != -1) | (each.children_right != -1)
-            children = each.children_left, each.children_right
-            _check_nodes(each.node_count, inner, children, each.feature, each.n_features)
-            width = each.n_features if width is None else width
-            _check_nodes(each.node_count, inner, children, each.feature, width)
-        elif isinstance(each, TreePredictor):
-            nodes = each.nodes
-            inner = nodes["is_leaf"] == 0
-            children = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-            _check_nodes(len(nodes), inner, children, nodes["feature_idx"], width)
-            chosen = nodes["bitset_idx"][inner & (nodes["is_categorical"] != 0)]
-            if (chosen >= len(each.raw_left_cat_bitsets)).any():
-                raise ValueError("a tree has categories that are not there")
-        elif isinstance(each, Forest):
-            _check_nodes(
-                len(each.feature), each.feature >= 0, (each.left, each.right), each.feature, width
-            )
-            if not 0 < each.trees <= len(each.feature):
-                raise ValueError("a forest has no roots")
-        parts: list[Any] = list(getattr(each, "__dict__", {}).values())
-        if isinstance(each, dict):
-            parts += each.values()
-        elif isinstance(each, (list, tuple, set)):
-            parts += each
-        elif isinstance(each, np.ndarray) and each.dtype == object:
-            parts += each.ravel().tolist()
-        for part in parts:
-            if id(part) not in seen:
-                seen[id(part)] = part
-                waiting.append((part, width))
-
-
-def _check_nodes(
-    count: int,
-    inner: np.ndarray,
-    children: tuple[np.ndarray, np.ndarray],
-    feature: np.ndarray,
-    width: int | None,
-) -> None:
-    """Raise ValueError unless children come after their node and features are columns."""
-    if not count or any(len(array) != count for array in (inner, *children, feature)):
-        raise ValueError("a tree has arrays of different lengths")
-    number = np.flatnonzero(inner)
-    for child in children:
-        if ((child[inner] <= number) | (child[inner] >= count)).any():
-            raise ValueError("a node of a tree has a child that does not come after it")
-    used = feature[inner]
-    if width is not None and ((used < 0) | (used >= width)).any():
-        raise ValueError("a tree splits by a column that is not there")
 
 
 def _get_classifier(model: Any) -> Any:

@@ -9,13 +9,14 @@ from pathlib import Path
 from puarena.errors import UserError
 from puarena.experiments.checkpoints import parse_marks
 from puarena.results import Folder
-from puarena.results.parquet import check_resources, quote_name, scan
+from puarena.results.folder import FLEET_NAME
+from puarena.results.parquet import check_resources, connect, quote_name, scan
 from puarena.results.planned import FILE as PLANNED
 from puarena.results.records import FailureNote, read_record
 from puarena.results.schema import COLUMNS, find_wrong_rows
 from puarena.utils.files import describe_error
 
-CHECKED_FOLDERS = ("shards", "progress", "failures")
+CHECKED_FOLDERS = {"shards": ".parquet", "progress": ".safetensors", "failures": ".json"}
 
 
 @dataclass
@@ -50,7 +51,10 @@ class Checkup:
 
 
 def examine(path: Path, repair: bool = False) -> Checkup:
-    """Check every file of a results folder; ``repair`` moves damaged ones to ``damaged/``."""
+    """Check every file of a results folder; ``repair`` moves damaged ones to ``damaged/``.
+
+    Only files with names that puarena gives are moved, and no link is followed.
+    """
     store = Folder(path)
     checkup = Checkup(str(path))
     # Symbolic links could have files outside the folder moved.
@@ -59,9 +63,15 @@ def examine(path: Path, repair: bool = False) -> Checkup:
             message = f"'{path / name}' is a symbolic link; replace it by the folder to repair it"
             raise UserError(message, "not-supported")
     for file, what in _find_damage(store, checkup):
-        moved = str(store.set_aside(file)) if repair and not file.is_symlink() else ""
+        moved = str(store.set_aside(file)) if repair and _is_own(file) else ""
         checkup.findings.append(Finding(str(file), what, moved))
     return checkup
+
+
+def _is_own(file: Path) -> bool:
+    """Return whether a file has a name that puarena gives, and is no link."""
+    named = file.suffix == CHECKED_FOLDERS.get(file.parent.name) and FLEET_NAME.fullmatch(file.stem)
+    return (bool(named) or file.name == PLANNED) and not file.is_symlink()
 
 
 def _find_damage(store: Folder, checkup: Checkup) -> Iterator[tuple[Path, str]]:
@@ -118,7 +128,7 @@ def _read_runs(files: Sequence[Path]) -> tuple[dict[Path, set[str]], dict[Path, 
     runs: dict[Path, set[str]] = {}
     if not files:
         return runs, {}
-    with duckdb.connect() as con:
+    with connect() as con:
         try:
             names = ", ".join(map(quote_name, COLUMNS))
             rows = f"SELECT filename, {names} FROM {scan(files, named=True)}"

@@ -29,7 +29,7 @@ from puarena.report.select import aggregate, select
 from puarena.report.statistics.bootstrap import TIE_DIGITS
 from puarena.report.statistics.ranking import run_signed_rank_test
 from puarena.results import Results, Summary, ask, open_results
-from puarena.results.parquet import quote_name, quote_text
+from puarena.results.parquet import connect, quote_name, quote_text
 from puarena.results.planned import FILE as PLANNED
 from puarena.results.planned import Planned, write_planned
 from puarena.utils.files import cannot_write
@@ -278,10 +278,8 @@ def _compare(
     store: Results, again: Results, name: str, planned: list[RunSpec], split: int | None
 ) -> Reproduction:
     """Compare record by record, run by run, and cell by cell."""
-    import duckdb
-
     names = {one.run_id for one in planned}
-    con = duckdb.connect()
+    con = connect()
     with store.reading(), again.reading():
         before, after = (_filter_rows(each, name, planned, split, con) for each in (store, again))
         records, equal = _count_equal(con, before, after)

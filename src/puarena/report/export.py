@@ -13,6 +13,7 @@ from puarena.report.select import select
 from puarena.report.sources import open_curves
 from puarena.results import FORMAT, Results, open_results
 from puarena.results.folder import write_summary
+from puarena.results.parquet import connect
 from puarena.results.records import SummaryFacts
 from puarena.utils.identity import digest
 
@@ -34,10 +35,8 @@ def export(
     shown with every table that is made of it, and so is which runs did not train, for which the
     curves are needed.
     """
-    import duckdb
-
     store = open_results(source)
-    with duckdb.connect() as con, store.reading():
+    with connect() as con, store.reading():
         curves = open_curves(store)
         chosen = select(curves)
         notes = [*notes, *describe_untrained_runs(curves)]

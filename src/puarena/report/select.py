@@ -16,6 +16,7 @@ from puarena.metrics import CRITERIA, METRICS, NO_TRUTH, get_metric
 from puarena.pu.problem import PROBLEM_COLUMNS
 from puarena.report.methods import read_methods, read_problems
 from puarena.report.sources import GROUP, Source, as_list, open_curves
+from puarena.results.parquet import connect
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,8 +73,6 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
     have a value. Means are rounded to nine digits after the point, so that values that differ only
     by the order of a sum are ties everywhere.
     """
-    import duckdb
-
     keys = ", ".join(f'"{key}"' for key in (*GROUP, "criterion"))
     present = [record for record in METRICS.values() if record.column in selection.columns]
     wanted = [get_metric(name) for name in as_list(metrics)] or present
@@ -91,7 +90,7 @@ def aggregate(selection: DataFrame, metrics: Iterable[str] | str | None = None) 
                count(value) AS n, count(*) AS splits, min(configs) AS configs
         FROM ({parts}) GROUP BY {keys}, place, metric ORDER BY {keys}, place
     """
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("selection", selection)
         return con.execute(query).df()
 

@@ -25,6 +25,7 @@ from puarena.pu.labeling import OBSERVED, SCAR
 from puarena.pu.problem import PROBLEM_COLUMNS, find_setting
 from puarena.results import Results, ask, open_results
 from puarena.results.folder import OUTCOMES
+from puarena.results.parquet import connect
 from puarena.results.schema import METHOD_COLUMNS, is_value
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def open_curves(source: Source) -> CurveTable:
         return CurveTable(store.relation(), store)
     relation = source
     if isinstance(relation, pandas.DataFrame) and len(relation.columns):
-        relation = duckdb.connect().from_df(relation)
+        relation = connect().from_df(relation)
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         kind = "an empty frame" if isinstance(source, pandas.DataFrame) else repr(source)[:100]
         raise UserError(

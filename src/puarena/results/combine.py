@@ -29,7 +29,7 @@ from puarena.results.folder import (
     have_same_numbers,
     write_info,
 )
-from puarena.results.parquet import ask, quote_name, scan
+from puarena.results.parquet import ask, connect, quote_name, scan
 from puarena.results.planned import Planned, unite_planned
 from puarena.results.records import FailureNote, ResultsInfo
 from puarena.results.schema import COMPUTATION_COLUMNS, METHOD_COLUMNS, is_value
@@ -87,9 +87,7 @@ class Combined(Results):
 
     def _assign_runs(self) -> None:
         """Decide which part each run is taken from, and compare runs that several parts have."""
-        import duckdb
-
-        with duckdb.connect() as con:
+        with connect() as con:
             views = self._create_views(con)
             self._owners = con.execute(_assignment_query(views, self.overlap)).df()
             self.difference = 0.0
@@ -154,9 +152,7 @@ class Combined(Results):
 
     def relation(self, con: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
         """Return the rows that are taken from each part as one relation."""
-        import duckdb
-
-        con = con or duckdb.connect()
+        con = con or connect()
         owners = f"puarena_owners_{id(self)}"
         con.register(owners, self._owners)
         rows = [
@@ -272,12 +268,11 @@ def _write(joined: Combined, folder: Path) -> None:
 
 def _copy_shards(part: Results, runs: list[str], merged: Folder, names: set[str]) -> None:
     """Copy the rows of some runs, one shard for each of the part's."""
-    import duckdb
     import pandas as pd
 
     if not runs:
         return
-    with duckdb.connect() as con, part.reading():
+    with connect() as con, part.reading():
         con.register("taken", pd.DataFrame({"run": runs}))
         for file in part.shards():
             rows = f"SELECT * FROM {scan([file])} SEMI JOIN taken USING (run)"
@@ -299,7 +294,7 @@ def _choose_name(fleet: str, names: set[str]) -> str:
     name, number = fleet, 1
     while name in names:
         number += 1
-        name = f"{fleet}+{number}"
+        name = f"{fleet[:180]}+{number}"
     names.add(name)
     return name
 

@@ -39,6 +39,7 @@ from puarena.results.parquet import (
     Footer,
     ask,
     check_resources,
+    connect,
     is_sealed,
     quote_name,
     quote_text,
@@ -196,9 +197,7 @@ class Results:
 
     def relation(self, con: DuckDBPyConnection | None = None) -> DuckDBPyRelation:
         """Return all rows as one DuckDB relation (``.df()`` for pandas); it may be empty."""
-        import duckdb
-
-        con = con or duckdb.connect()
+        con = con or connect()
         files = self.columns()
         if not files:
             nothing = ", ".join(
@@ -401,10 +400,9 @@ class Folder(Results):
 
     def write_shard(self, fleet: str, frame: DataFrame) -> None:
         """Store the curves of a finished fleet; remove its state and an older failure note."""
-        import duckdb
 
         check_frame(frame, fleet)
-        with duckdb.connect() as con:
+        with connect() as con:
             con.register("frame", frame)
             self.write_rows(con, "SELECT * FROM frame", fleet)
         self.clear_failure(fleet)
@@ -439,7 +437,6 @@ class Folder(Results):
 
     def compact(self) -> int:
         """Join the shards of small fleets into larger files if there are many; return how many."""
-        import duckdb
 
         small = [
             file
@@ -456,7 +453,7 @@ class Folder(Results):
                 for part in _divide(files, MAX_PACK_BYTES):
                     fleets = [file.name.removesuffix(".parquet") for file in part]
                     rows = f"SELECT {select_list(columns)} FROM {scan(part)}"
-                    with duckdb.connect() as con:
+                    with connect() as con:
                         self.write_rows(con, rows, PACKED + digest(fleets), fleets)
             return len(small)
         finally:
@@ -601,6 +598,8 @@ class Folder(Results):
         if footer is None:
             regular = file.is_file()
             return "is truncated or not a Parquet file" if regular else "is not a file"
+        if not FLEET_NAME.fullmatch(file.name.removesuffix(".parquet")):
+            return "has a name that puarena does not give"
         marks = footer.metadata
         if marks.get("puarena_format") != str(FORMAT) or not has_schema(footer.columns):
             return "is a Parquet file that puarena did not write"
@@ -771,7 +770,7 @@ def _read_all_footers(files: Sequence[Path]) -> dict[Path, Footer]:
 
     # A pipe would block, and DuckDB takes no name that is not UTF-8.
     files = [file for file in files if file.is_file() and is_text(file)]
-    with duckdb.connect() as con:
+    with connect() as con:
         try:
             return read_footers(con, files)
         except (duckdb.Error, ValueError) as error:

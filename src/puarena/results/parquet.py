@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 SEAL_KEY = "puarena_seal"  # the key of the file's metadata that holds its checksum
+MIN_ADDRESS_SPACE_BYTES = 1_500_000_000  # below, DuckDB ends the process when an allocation fails
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,34 @@ class Footer:
 
     columns: dict[str, str]
     metadata: dict[str, str]
+
+
+def connect() -> DuckDBPyConnection:
+    """Return a new connection; raises an error if the process may not use enough memory for one."""
+    import duckdb
+
+    limit = _read_address_limit()
+    if limit is not None and limit < MIN_ADDRESS_SPACE_BYTES:
+        raise UserError(
+            f"this process may use {limit / 1e9:.1f} GB of address space ('ulimit -v'), and needs "
+            f"{MIN_ADDRESS_SPACE_BYTES / 1e9:g} GB for results; raise the limit",
+            "out-of-resources",
+        )
+    try:
+        return duckdb.connect()
+    except duckdb.Error as error:
+        check_resources(error)
+        raise
+
+
+def _read_address_limit() -> int | None:
+    """Return how many bytes of address space this process may use; None: any number."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def write_parquet(

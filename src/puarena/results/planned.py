@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from puarena.errors import UserError
 from puarena.pu.problem import PROBLEM_COLUMNS
-from puarena.results.parquet import is_sealed, read_footers, scan, write_parquet
+from puarena.results.parquet import (
+    check_resources,
+    connect,
+    is_sealed,
+    read_footers,
+    scan,
+    write_parquet,
+)
 from puarena.results.schema import COLUMNS, name_wrong_value
 
 if TYPE_CHECKING:
@@ -39,12 +46,11 @@ class Planned:
 
 def write_planned(folder: Path, planned: Planned, first: bool = False) -> None:
     """Write the planned runs; ``first`` raises a ``FileExistsError`` if the file exists already."""
-    import duckdb
     import pandas as pd
 
     frame = pd.DataFrame(list(planned.runs.values()))
     limit = "" if planned.limit is None else str(planned.limit)
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("frame", frame)
         write_parquet(con, "SELECT * FROM frame", folder / FILE, {FLEET_SIZE_KEY: limit}, first)
 
@@ -59,14 +65,17 @@ def read_planned(folder: Path) -> Planned | None:
     try:
         if not file.is_file() or not is_sealed(file):
             raise ValueError("it is no file, or its checksum differs")
-        with duckdb.connect() as con:
+        with connect() as con:
             footer = read_footers(con, [file])[file]
             _check_columns(con, file, footer.columns)
             rows = con.execute(f"SELECT * FROM {scan([file])}").fetchall()
         limit = footer.metadata[FLEET_SIZE_KEY]
         runs = [dict(zip(footer.columns, row, strict=True)) for row in rows]
         return Planned({run["run"]: run for run in runs}, int(limit) if limit else None)
+    except UserError:
+        raise
     except (duckdb.Error, OSError, ValueError, KeyError) as error:
+        check_resources(error)
         raise UserError(
             f"'{file}' is damaged; remove it, and 'puarena run' writes it again", "damaged-file"
         ) from error
