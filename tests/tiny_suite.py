@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pandas as pd
 from typer.testing import CliRunner
 
+import puarena
 from puarena.cli import app
 from puarena.experiments.spec import ProblemSpec, Spec
 
@@ -31,6 +35,12 @@ class Mine(Algorithm):
         return logistic(f_p, +1).mean(-1) + 0.5 * logistic(f_u, -1).mean(-1)
 '''
 WHO = ("--name", "My method", "--code", "https://example.org/mine")
+
+
+def read_curves(out: Path) -> pd.DataFrame:
+    """All stored values, but how long it took and in which fleet."""
+    frame = puarena.load(out).df().drop(columns=["seconds", "fleet"])
+    return frame.sort_values(["run", "step"]).reset_index(drop=True)
 
 
 def call(*args: object):

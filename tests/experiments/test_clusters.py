@@ -37,6 +37,7 @@ from puarena.experiments.stop import Stopped
 from puarena.experiments.worker import FleetUpdate, failed
 from puarena.results import open_results
 from stand_still import LIMIT
+from tiny_suite import read_curves
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -102,16 +103,11 @@ def with_plugin(folder: Path, *names: str) -> Spec:
     return SPEC.override(algorithms=["upu", *names], plugins=[str(folder / "mine.py")])
 
 
-def curves(out: Path) -> pd.DataFrame:
-    frame = puarena.load(out).df().drop(columns=["seconds", "fleet"])
-    return frame.sort_values(["run", "step"]).reset_index(drop=True)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> pd.DataFrame:
     out = tmp_path_factory.mktemp("whole")
     puarena.run(SPEC, out, device="cpu", workers=1)
-    return curves(out)
+    return read_curves(out)
 
 
 @pytest.fixture
@@ -150,7 +146,7 @@ def local_jobs(monkeypatch, importable) -> None:
 def test_slurm_jobs(tmp_path, whole, local_jobs):
     outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=2, engine="slurm", slurm_time=3600)
     assert (outcome.computed + outcome.elsewhere, outcome.failures) == (6, [])
-    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path), whole, check_exact=True)
     limit = time.monotonic() + LIMIT
     while list((tmp_path / "claims").iterdir()):  # of the job that stored the last fleet just now
         assert time.monotonic() < limit
@@ -183,7 +179,9 @@ def test_a_slurm_job_at_its_time_limit_continues_from_its_checkpoint(tmp_path, l
     later = [epoch for process, epoch in epochs if process != first]
     assert later, "a second process continued"
     assert later[0] > 2, "from where the first one was"
-    pd.testing.assert_frame_equal(curves(out), curves(tmp_path / "whole"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        read_curves(out), read_curves(tmp_path / "whole"), check_exact=True
+    )
 
 
 class LostJob:
@@ -544,7 +542,7 @@ def test_ray(tmp_path, cluster):
     assert killer.victim
     assert outcome.failures == []
     pd.testing.assert_frame_equal(
-        curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True
+        read_curves(tmp_path / "out"), read_curves(tmp_path / "whole"), check_exact=True
     )
 
 
@@ -590,4 +588,6 @@ def test_ray_keeps_last_checkpoints(tmp_path, cluster):
     assert len(list((out / "progress").glob("[!.]*"))) == 1
     assert list((out / "claims").iterdir()) == []
     puarena.run(spec, out, device="cpu", engine="ray")
-    pd.testing.assert_frame_equal(curves(out), curves(tmp_path / "whole"), check_exact=True)
+    pd.testing.assert_frame_equal(
+        read_curves(out), read_curves(tmp_path / "whole"), check_exact=True
+    )

@@ -36,6 +36,7 @@ from puarena.experiments.status import read_status
 from puarena.pu import Problem, draw_pu_data
 from puarena.results import open_results
 from stand_still import LIMIT, command, plugged, until
+from tiny_suite import read_curves
 
 SPEC = Spec(
     problems=[{"dataset": "digits"}],
@@ -87,16 +88,11 @@ class Look(Algorithm):
 """
 
 
-def curves(out: Path) -> pd.DataFrame:
-    frame = puarena.load(out).df().drop(columns=["seconds", "fleet"])
-    return frame.sort_values(["run", "step"]).reset_index(drop=True)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> pd.DataFrame:
     out = tmp_path_factory.mktemp("whole")
     puarena.run(SPEC, out, device="cpu", workers=1)
-    return curves(out)
+    return read_curves(out)
 
 
 def with_plugin(tmp_path: Path, *names: str) -> Spec:
@@ -112,7 +108,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(tmp_path, whole):
     assert "ended with code 0" in reasons["exits"]
     assert "SIGSEGV" in reasons["segfaults"]
     assert "SystemExit: no" in reasons["leaves"]
-    pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path / "out"), whole, check_exact=True)
     notes = open_results(tmp_path / "out").failures()
     assert {note.exception for note in notes} == {"WorkerLost", "SystemExit"}
     assert all(note.machine for note in notes)
@@ -125,7 +121,7 @@ def test_a_fleet_that_hangs_is_given_up(tmp_path, whole):
         with_plugin(tmp_path, "hangs"), tmp_path / "out", device="cpu", workers=2, fleet_timeout=10
     )
     assert {failure.exception for failure in outcome.failures} == {"Timeout"}
-    pd.testing.assert_frame_equal(curves(tmp_path / "out"), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path / "out"), whole, check_exact=True)
 
 
 class Killer(Progress):
@@ -150,7 +146,7 @@ def test_a_killed_worker_is_replaced(tmp_path, whole):
     )
     assert killer.victim
     assert outcome.failures == []
-    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path), whole, check_exact=True)
     assert list((tmp_path / "claims").iterdir()) == []
 
 
@@ -194,7 +190,7 @@ def test_two_drivers_share_a_folder_and_one_is_killed(tmp_path):
     frame = puarena.load(tmp_path / "out").df()
     assert not frame.duplicated(["run", "step"]).any()
     pd.testing.assert_frame_equal(
-        curves(tmp_path / "out"), curves(tmp_path / "whole"), check_exact=True
+        read_curves(tmp_path / "out"), read_curves(tmp_path / "whole"), check_exact=True
     )
     assert (
         list(claims.glob("[!.]*")) == []
@@ -328,7 +324,7 @@ def test_what_a_doctor_moves_aside_is_computed_again(tmp_path, whole):
     assert CliRunner().invoke(app, words).exit_code == 0
     outcome = puarena.run(SPEC, tmp_path, device="cpu", workers=1)
     assert outcome.computed == 2 * 1
-    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path), whole, check_exact=True)
 
 
 def look_at(connection, arrays):
@@ -378,7 +374,7 @@ def test_worker_processes_without_shared_memory(tmp_path, whole, monkeypatch):
 
     monkeypatch.setattr("puarena.experiments.executors.local.os.ftruncate", too_large)
     assert puarena.run(SPEC, tmp_path, device="cpu", workers=2).failures == []
-    pd.testing.assert_frame_equal(curves(tmp_path), whole, check_exact=True)
+    pd.testing.assert_frame_equal(read_curves(tmp_path), whole, check_exact=True)
 
 
 def test_a_process_for_every_gpu(tmp_path, monkeypatch):

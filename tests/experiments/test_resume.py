@@ -33,6 +33,7 @@ from puarena.training.checkpoint import made_by
 from puarena.training.engine import Best
 from puarena.utils import files
 from stand_still import command, plugged, until
+from tiny_suite import read_curves
 from toys import rows, toy
 
 CONFIG = FleetConfig(batch_size=64, steps=60, warmup=20, record_every=10)
@@ -195,12 +196,6 @@ def go(out: Path, stop: int | None = None, spec: Spec = SPEC, **how) -> Told:
     return told
 
 
-def curves(out: Path) -> pd.DataFrame:
-    """All stored values, but how long it took and in which fleet."""
-    frame = puarena.load(out).df().drop(columns=["seconds", "fleet"])
-    return frame.sort_values(["run", "step"]).reset_index(drop=True)
-
-
 def rewrite(file: Path, tensors: dict | None = None, **changes: str | None) -> None:
     """Write a state with other tensors or marks (None: without one), and a right checksum."""
     with safe_open(file, framework="pt") as opened:
@@ -222,7 +217,7 @@ def whole(tmp_path_factory) -> pd.DataFrame:
         [],
         [],
     )  # nnpu with nnpu-c, holistic-pu
-    return curves(out)
+    return read_curves(out)
 
 
 @pytest.mark.parametrize("stop", [2, 8, 12])
@@ -236,7 +231,7 @@ def test_interrupted_and_resumed(tmp_path, whole, stop):
     assert told.records == 14 - stop, "nothing is computed twice"
     assert told.steps_done == told.steps
     assert states(tmp_path) == [], file
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
     assert (puarena.load(tmp_path).df().groupby("run")["seconds"].diff().dropna() > 0).all()
 
 
@@ -257,7 +252,7 @@ def test_killed_and_resumed(tmp_path):
     assert states(tmp_path / "out") == [], "what was being written is gone, too"
     go(tmp_path / "whole", spec=spec)
     pd.testing.assert_frame_equal(
-        curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True
+        read_curves(tmp_path / "whole"), read_curves(tmp_path / "out"), check_exact=True
     )
 
 
@@ -280,7 +275,7 @@ def test_a_fleet_that_broke_goes_on(tmp_path):
     assert open_results(tmp_path / "out").failures() == []
     go(tmp_path / "whole", spec=spec)
     pd.testing.assert_frame_equal(
-        curves(tmp_path / "whole"), curves(tmp_path / "out"), check_exact=True
+        read_curves(tmp_path / "whole"), read_curves(tmp_path / "out"), check_exact=True
     )
 
 
@@ -294,7 +289,7 @@ def test_a_fleet_of_several_shapes(tmp_path, monkeypatch):
         assert told.records == 2 * 6 - stop
         assert told.steps_done == told.steps == 4 * 60
         pd.testing.assert_frame_equal(
-            curves(tmp_path / "whole"), curves(tmp_path / str(stop)), check_exact=True
+            read_curves(tmp_path / "whole"), read_curves(tmp_path / str(stop)), check_exact=True
         )
 
 
@@ -323,7 +318,7 @@ def test_a_checkpoint_of_no_use_is_removed_and_reported(tmp_path, whole):
         assert not file.exists()
     file.write_bytes(content[:-100])
     assert go(tmp_path).records == 14
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +348,7 @@ def test_odd_marks_of_a_state(tmp_path, whole, key, value):
     told = go(tmp_path)
     assert f"'{file}' is damaged" in told.said[0]
     assert (tmp_path / "damaged" / file.name).exists()
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
 
 
 @pytest.mark.parametrize("part", [0.2, 0.5, 0.9])
@@ -364,7 +359,7 @@ def test_a_flipped_bit_of_a_state_is_noticed(tmp_path, whole, part):
     content[int(part * len(content))] ^= 4
     file.write_bytes(content)
     assert "is damaged" in go(tmp_path).said[0]
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
 
 
 def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
@@ -376,7 +371,7 @@ def test_a_state_that_does_not_fit_its_fleet_is_not_used(tmp_path, whole):
     rewrite(file, tensors)
     with pytest.warns(UserWarning, match="its tensors have other names"):
         go(tmp_path)
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
 
 
 def test_a_folder_keeps_its_fleets(tmp_path, whole):
@@ -386,7 +381,7 @@ def test_a_folder_keeps_its_fleets(tmp_path, whole):
         go(tmp_path / "a", fleet_size=2)
     assert refused.value.code == "conflict"
     go(tmp_path / "a")
-    pd.testing.assert_frame_equal(whole, curves(tmp_path / "a"), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path / "a"), check_exact=True)
     go(tmp_path / "b", 2, fleet_size=2)
     with pytest.raises(UserError, match="at most 2 runs") as refused:
         go(tmp_path / "b", fleet_size=3)
@@ -429,7 +424,7 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, whole, monkeypatch):
     with pytest.warns(UserWarning, match="No space left"):
         go(tmp_path)
     assert states(tmp_path) == []
-    pd.testing.assert_frame_equal(whole, curves(tmp_path), check_exact=True)
+    pd.testing.assert_frame_equal(whole, read_curves(tmp_path), check_exact=True)
 
 
 def test_states_are_rare(tmp_path):

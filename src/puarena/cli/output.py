@@ -35,19 +35,14 @@ class OutputOptions:
     verbose: bool = False
     json: bool = False
 
-    def log_level(self) -> int:
-        """Return the level from which messages are shown."""
-        if self.quiet:
-            return logging.ERROR
-        return logging.DEBUG if self.verbose else logging.INFO
-
 
 def _apply(ctx: typer.Context, param: typer.CallbackParam, value: bool) -> None:
     """Take over a shared option, given before or after the name of the command."""
     options = ctx.ensure_object(OutputOptions)
     if value and param.name is not None:
         setattr(options, param.name, True)
-    log.setLevel(options.log_level())
+    verbosity = logging.DEBUG if options.verbose else logging.INFO
+    log.setLevel(logging.ERROR if options.quiet else verbosity)
 
 
 Quiet = Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -98,11 +97,6 @@ class DataSource:
             elif not datasets.is_pinned(source):
                 revisions[name] = revision
         return revisions
-
-    def estimate_priors(self, runs: Iterable[RunSpec]) -> None:
-        """Estimate the priors of these runs in this process, for all processes that train them."""
-        for run in runs:
-            self.draw_for(run)
 
 
 def check_problems(plan: Plan, folder: str | Path | None = None) -> None:

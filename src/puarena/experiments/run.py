@@ -128,7 +128,8 @@ def run(
     job = Job(source, store, device, checkpoints, capture)
     outcome = Outcome(Path(out), len(plan.runs), notes=plan.notes)
     undone, missing = _find_missing(store, plan, outcome, retry_failed, only)
-    source.estimate_priors(missing)
+    for each in missing:  # priors are estimated here, for all processes that train
+        source.draw_for(each)
     with Stop(seconds) as stop, choose_progress(progress) as display:
         resumed = find_interrupted(store, undone, checkpoints, display.message)
         fleets = _order_fleets(missing, resumed, planned, display)
