@@ -4,9 +4,10 @@
 
 The suite ``wild`` compares rankings; this is about prior and probabilities. For every species the
 classifiers are fitted to all reports and all background points, and judged by the survey: AUC, and
-the Brier score of ``PUClassifier``'s probabilities as they are, for the share of positives that
-``estimate_prior_shift`` finds among the survey's places, and of the best constant (the survey's own
-share, which nobody knows beforehand). For NHANES, on five random fifths held out: the prior, and
+the Brier score of ``PUClassifier``'s probabilities as they are, for the shares of positives that
+``estimate_prior_shift`` finds among the survey's places (if only the share differs, or if only the
+positives are the same), for the survey's own share, and of the best constant (that share, which
+nobody knows beforehand). For NHANES, on five random fifths held out: the prior, and
 the AUC among those whom no doctor told.
 
 Writes ``wild-species.csv`` and ``wild-nhanes.csv`` with a row per species or split and classifier.
@@ -98,22 +99,31 @@ def measure_species(region: str, case: int, names: list[str]) -> list[Row]:
             "auc": roc_auc_score(truth, p),
         }
         if isinstance(model, PUClassifier):
-            shift = estimate_prior_shift(model, survey)
-            adjusted = model.predict_proba(survey, prior=shift.value)[:, 1]
-            row |= {
-                "brier": score_brier(p, truth),
-                "brier_adjusted": score_brier(adjusted, truth),
-                "brier_constant": score_brier(truth.mean(), truth),
-                "brier_prior": score_brier(model.prior_, truth),
-                "prior": model.prior_,
-                "prior_low": model.prior_interval_[0],
-                "prior_high": model.prior_interval_[1],
-                "shift": shift.value,
-                "shift_low": shift.interval[0],
-                "shift_high": shift.interval[1],
-            }
+            row |= measure_probabilities(model, survey, truth, p)
         rows.append(row | {"seconds": time.process_time() - began})
     return rows
+
+
+def measure_probabilities(
+    model: Any, survey: npt.NDArray[Any], truth: npt.NDArray[np.bool_], p: Floats
+) -> Row:
+    """Return priors with intervals and Brier scores: as they are, adjusted, and of constants."""
+    row: Row = {
+        "brier": score_brier(p, truth),
+        "brier_constant": score_brier(truth.mean(), truth),
+        "brier_prior": score_brier(model.prior_, truth),
+        "prior": model.prior_,
+        "prior_low": model.prior_interval_[0],
+        "prior_high": model.prior_interval_[1],
+    }
+    for name, same in (("shift", "classes"), ("positives", "positives")):
+        found = estimate_prior_shift(model, survey, same=same)
+        adjusted = model.predict_proba(survey, prior=found.value)[:, 1]
+        low, high = found.interval
+        row |= {name: found.value, f"{name}_low": low, f"{name}_high": high}
+        row[f"brier_{name}"] = score_brier(adjusted, truth)
+    known = model.predict_proba(survey, prior=float(truth.mean()))[:, 1]
+    return row | {"brier_known": score_brier(known, truth)}
 
 
 def measure_nhanes(split: int, names: list[str]) -> list[Row]:
@@ -212,13 +222,13 @@ def print_scores(rows: pd.DataFrame, unit: list[str], score: str, rival: str) ->
 def print_probabilities(species: pd.DataFrame) -> None:
     """Print how far priors and probabilities of ``PUClassifier`` are from the survey's."""
     own = species[species["classifier"] == "pu-classifier"]
-    for column in ("brier", "brier_adjusted", "brier_prior"):
+    for column in ("brier", "brier_shift", "brier_positives", "brier_known", "brier_prior"):
         better = own[column] < own["brier_constant"]
         print(
             f"{column}: mean {own[column].mean():.3f}, the constant {own['brier_constant'].mean():.3f}"
             f", below it on {better.sum()} of {len(own)}"
         )
-    for name in ("prior", "shift"):
+    for name in ("prior", "shift", "positives"):
         covers = own["survey_prior"].between(own[f"{name}_low"], own[f"{name}_high"])
         error = (own[name] - own["survey_prior"]).abs()
         print(

@@ -1,5 +1,7 @@
 """Another share of positives: adjusted probabilities, and the share of an unlabeled batch."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -82,6 +84,35 @@ def test_adjusting_helps_the_probabilities_of_a_fitted_model():
     assert brier[1] < 0.8 * brier[0]
     own = model.predict_proba(x_new, prior=model.prior_)
     assert np.allclose(own, model.predict_proba(x_new))
+
+
+def test_other_negatives_need_the_weaker_assumption():
+    class Held(Bayes):
+        def __init__(self, prior):
+            super().__init__(prior)
+            x, labeled = draw(0.2, 1500, seed=3)
+            self.held_out_ = SimpleNamespace(
+                probability=self.predict_proba(x)[:, 1], labeled=labeled
+            )
+
+    x, truth = draw(0.15, 3000)
+    elsewhere = x + 1.0 * ~truth[:, None]  # negatives that look more like positives
+    for rows, near in ((x, 0.15), (elsewhere, 0.15)):
+        found = estimate_prior_shift(Held(0.3), rows, same="positives")
+        assert abs(found.value - near) < 0.12
+        assert found.interval[0] < found.value < found.interval[1]
+    assert estimate_prior_shift(Held(0.3), elsewhere).value > 0.4
+
+
+@pytest.mark.parametrize(
+    ("same", "code", "word"),
+    [("positive", "unknown-name", "'positives'"), ("positives", "invalid-value", "Bayes")],
+)
+def test_what_cannot_be_the_same_is_refused(same, code, word):
+    with pytest.raises(UserError) as error:
+        estimate_prior_shift(Bayes(0.3), draw(0.3, 50)[0], same=same)
+    assert error.value.code == code
+    assert word in str(error.value)
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0, -0.2, float("nan")])

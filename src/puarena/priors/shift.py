@@ -11,23 +11,30 @@ Their EM iteration finds the maximum of a concave function of one number, which 
 here, so that the interval costs nothing more. The probabilities of a model are never exactly
 calibrated: a batch counts at most ``MAX_COUNTED_ROWS`` rows, and shares near the model's own prior
 are preferred a little. A batch that says nothing about its share leaves the prior as it was.
+
+Where negatives differ, too, for example because the new places were not chosen at random, the odds
+tell nothing: then only the scores of positives are taken to be the same, and the share is that of a
+mixture of these scores with any others (``puarena.priors.methods.saturation``).
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from puarena.errors import UserError
+from puarena.errors import UserError, unknown_name
 from puarena.priors.estimate import PriorEstimate
+from puarena.priors.methods import saturation
 from puarena.priors.sample import Floats
+from puarena.pu import labeling
 
 MAX_COUNTED_ROWS = 200  # more rows of a batch make the interval no narrower
 SPREAD = 1.5  # of the log-odds of the new share around the model's prior
 PROBABILITY_MARGIN = 1e-6  # distance that probabilities keep from 0 and 1
+Same = Literal["classes", "positives"]
 SHARES = expit(np.linspace(logit(1e-3), logit(1 - 1e-3), 500))
 
 
@@ -69,12 +76,15 @@ def adjust_prior(probabilities: npt.ArrayLike, prior_from: float, prior_to: floa
     return np.asarray(positive / (positive + negative))
 
 
-def estimate_prior_shift(model: ProbabilityModel, X_new: Any, level: float = 0.95) -> PriorEstimate:
+def estimate_prior_shift(
+    model: ProbabilityModel, X_new: Any, level: float = 0.95, same: Same = "classes"
+) -> PriorEstimate:
     """Estimate the share of positives in a new batch of unlabeled rows.
 
-    It is valid if the batch differs from the population that the model was fitted for in its share
-    of positives only. Where positives look different, or where the model's probabilities are not
-    calibrated, the estimate is wrong in a way that the interval does not show.
+    With ``same="classes"`` it is valid if the batch differs from the population that the model was
+    fitted for in its share of positives only. Where positives or negatives look different, or where
+    the model's probabilities are not calibrated, the estimate is wrong in a way that the interval
+    does not show. ``same="positives"`` needs less, that positives look the same, and tells less.
 
     Parameters
     ----------
@@ -84,6 +94,9 @@ def estimate_prior_shift(model: ProbabilityModel, X_new: Any, level: float = 0.9
         The new rows.
     level : float, default=0.95
         The confidence of the interval.
+    same : {"classes", "positives"}, default="classes"
+        What the batch and the population of the model have in common. ``"positives"`` needs a
+        fitted :class:`puarena.PUClassifier`, which keeps scores of held-out positives.
 
     Returns
     -------
@@ -107,13 +120,35 @@ def estimate_prior_shift(model: ProbabilityModel, X_new: Any, level: float = 0.9
     if not 0 < level < 1:
         message = f"level must lie strictly between 0 and 1, and {level!r} was given"
         raise UserError(message, "invalid-value")
+    if same not in get_args(Same):
+        raise unknown_name("value of same", str(same), get_args(Same))
     prior = float(model.prior_)
     p = np.asarray(model.predict_proba(X_new), np.float64)[:, 1]
-    weight = compute_weights(p, prior)
-    low, high = np.interp([(1 - level) / 2, (1 + level) / 2], np.cumsum(weight), SHARES)
-    value = float(weight @ SHARES)
+    levels = np.array([(1 - level) / 2, (1 + level) / 2])
+    if same == "positives":
+        shares, weight = _compare_positives(model, p)
+        low, high = saturation.compute_quantiles(shares, weight, levels)
+    else:
+        shares, weight = SHARES, compute_weights(p, prior)
+        low, high = np.interp(levels, np.cumsum(weight), shares)
+    value = float(weight @ shares)
     interval = float(min(low, value)), float(max(high, value))
-    return PriorEstimate(value, interval, "prior-shift", {"prior": prior, "rows": len(p)})
+    details = {"prior": prior, "rows": len(p), "same": same}
+    return PriorEstimate(value, interval, "prior-shift", details)
+
+
+def _compare_positives(model: Any, p: Floats) -> tuple[Floats, Floats]:
+    """Return the distribution over shares at which a batch contains the held-out positives."""
+    held = getattr(model, "held_out_", None)
+    if held is None:
+        raise UserError(
+            'same="positives" needs a fitted PUClassifier, which keeps scores of held-out '
+            f"positives, and {type(model).__name__} was given",
+            "invalid-value",
+        )
+    known = np.asarray(held.probability, np.float64)[held.labeled]
+    fit = saturation.fit_saturation(known, p, labeling.get_setting("two-sample"))
+    return fit.shares, fit.weights
 
 
 def compute_weights(p: Floats, prior: float) -> Floats:
