@@ -46,6 +46,16 @@ def _table(column: str, yes: str, no: str) -> Callable[[Path], None]:
     return write
 
 
+def _patients(file: Path) -> None:
+    """A CSV file of two features, a diagnosis that half of the ill have, and the truth."""
+    rng = np.random.default_rng(0)
+    ill = np.arange(400) < 160
+    x = rng.normal(size=(400, 2)) + 1.5 * ill[:, None]
+    rows = zip(x.tolist(), ill & (rng.random(400) < 0.5), ill, strict=True)
+    lines = [f"{a:.3f},{b:.3f},{d:d},{t:d}" for (a, b), d, t in rows]
+    file.write_text("\n".join(["age,weight,diagnosed,ill", *lines]) + "\n")
+
+
 def penguins(file: Path) -> None:
     """The table 42585 of OpenML, real bytes: scikit-learn brings them for its own tests."""
     (packed,) = Path(sklearn.__file__).parent.glob(
@@ -74,6 +84,7 @@ FILES: dict[str, Callable[[Path], None]] = {
     "data.csv": _table("s", "1", "0"),
     "new.csv": _table("s", "1", "0"),
     "churn.csv": _table("outcome", "yes", "no"),
+    "patients.csv": _patients,
     "tiny.yaml": lambda file: file.write_text(TINY) and None,
     "penguins.csv": penguins,
     "results": lambda folder: shutil.copytree(_results().name, folder) and None,

@@ -283,7 +283,7 @@ PriorSource = Annotated[
     typer.Option(
         "--prior",
         "--prior-source",
-        metavar="true|estimate[:METHOD]",
+        metavar="true|estimate[:METHOD]|given:P",
         parser=parse_names,
         help="also run everything with an estimated class prior",
     ),
