@@ -82,6 +82,7 @@ class ImageMeasurement:
     view: float  # the weak view alone
     record: float  # validation and test: 12,000 images
     gigabytes: float  # reserved on the GPU
+    plain: float | None = None  # a step of the plain loop, on a CPU
 
     @property
     def run_seconds(self) -> float:
@@ -180,10 +181,12 @@ def measure_images(
     precision: str = "float32",
     device: str = "cpu",
     sizes: tuple[int, Shape] | None = None,
+    baseline: Rate | None = None,
 ) -> ImageMeasurement:
     """Measure nnPU on synthetic images, with and without its view.
 
-    ``sizes`` are the steps between two records, and the shape of the data.
+    ``sizes`` are the steps between two records, and the shape of the data. ``baseline`` returns
+    the seconds per step of a plain ResNet-32.
     """
     steps, shape = sizes or CIFAR10[device]
     x, rows = make_synthetic(shape, runs)
@@ -221,8 +224,20 @@ def measure_images(
     scale = 1000 / runs
     view = scale * max(step - plain, 0.0)
     whole = scale * record[views.weak] * CIFAR10["cuda"][1].evaluated / shape.evaluated
+    plain_step = None
+    if baseline is not None:
+        plain_step = 1000 * baseline(torch.as_tensor(x), batch_size, ROUNDS * steps)
     return ImageMeasurement(
-        network, precision, batch_size, device, runs, scale * step, view, whole, gigabytes
+        network,
+        precision,
+        batch_size,
+        device,
+        runs,
+        scale * step,
+        view,
+        whole,
+        gigabytes,
+        plain_step,
     )
 
 
@@ -239,20 +254,17 @@ def rename(row: training.Row, name: str) -> training.Row:
     return training.Row(name, row.data, row.hidden, row.seed)
 
 
-def load_baseline(file: Path) -> Rate:
-    """Return the function ``steps_per_second`` of a Python file."""
+def load_baseline(file: Path, function: str = "steps_per_second") -> Rate:
+    """Return a function of a Python file."""
     spec = importlib.util.spec_from_file_location("baseline", file)
     if not file.is_file() or spec is None or spec.loader is None:
         raise UserError(f"'{file}' is not a Python file", "missing-file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not hasattr(module, "steps_per_second"):
-        message = (
-            f"'{file}' does not define steps_per_second(name, features, data, hidden, batch_size, "
-            "seconds)"
-        )
+    if not hasattr(module, function):
+        message = f"'{file}' does not define {function} as {BASELINE.name} does"
         raise UserError(message, "wrong-format")
-    rate: Rate = module.steps_per_second
+    rate: Rate = getattr(module, function)
     return rate
 
 
@@ -339,6 +351,9 @@ def print_images(measurements: Sequence[ImageMeasurement]) -> None:
             f"{m.network:<10}{m.runs:>5}{m.step:>11.3f}{m.view / m.step:>11.1%}{m.record:>13.1f}"
             f"{m.run_seconds:>9.1f}{m.gigabytes:>6.1f}"
         )
+        if m.plain is not None:
+            ratio = m.plain / (m.step - m.view)
+            print(f"the plain loop, without a view: {m.plain:.0f} ms a step, {ratio:.2f} times")
     print(
         f"milliseconds of one run of the fleet; a run has {PROTOCOL_STEPS:,} steps and "
         f"{PROTOCOL_RECORDS} records of 12,000 images"
@@ -375,7 +390,15 @@ def main(words: Sequence[str] | None = None) -> None:
             if given.network not in choices:
                 raise unknown_name("network for images", given.network, choices)
             options = given.batch_size, given.precision, device
-            print_images([measure_images(given.network, runs, *options) for runs in given.runs])
+            plain = None
+            if device == "cpu" and given.network == "resnet32":
+                plain = load_baseline(given.against, "seconds_per_image_step")
+            print_images(
+                [
+                    measure_images(given.network, runs, *options, baseline=plain)
+                    for runs in given.runs
+                ]
+            )
             return
         names = given.algorithms.split(",") if given.algorithms else list_algorithms()
         for name in names:

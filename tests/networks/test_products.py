@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,8 @@ from puarena.training.optim import RunSGD
 from toys import rows, toy
 
 FEATURES, EXAMPLES = 130, 70  # more inputs than MIN_INPUTS, and no multiple of a vector's length
+
+TASKS = Path("/proc/self/task")
 
 needs_onednn = pytest.mark.skipif(
     products.load_linear() is None, reason="this torch has no linear layer of oneDNN"
@@ -60,6 +65,20 @@ def test_a_run_has_the_same_bits_alone_and_beside_a_ruined_run(onednn):
     for got, want in zip(together, alone, strict=True):
         assert torch.equal(got[2:], want)
         assert torch.isfinite(got[0]).all()
+
+
+@needs_onednn
+@pytest.mark.skipif(not TASKS.exists(), reason="needs the list of a process's threads")
+def test_onednn_keeps_to_the_threads_of_torch(onednn):
+    code = (
+        "import os, torch; torch.set_num_threads(1);"
+        "from puarena.networks.mlp import MLP; net, x = MLP(torch.arange(2), (256,)), "
+        "torch.ones(2, 128, 256); tasks = lambda: len(os.listdir('/proc/self/task'));"
+        "before = tasks(); net(x).sum().backward(); print(before, tasks())"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = out.stdout.split()
+    assert before == after
 
 
 @pytest.mark.parametrize("capability", ["AVX2", "DEFAULT"])

@@ -60,10 +60,18 @@ def test_the_baseline_trains_every_algorithm(name):
 
 def test_images():
     shape = speed.Shape((3, 8, 8), 60, 90, 20, 8, "resnet32")
-    m = speed.measure_images("resnet32", 2, batch_size=4, sizes=(2, shape))
+    loop = lambda images, batch_size, steps: (len(images) + batch_size + steps) / 1000  # noqa: E731
+    m = speed.measure_images("resnet32", 2, batch_size=4, sizes=(2, shape), baseline=loop)
+    assert m.plain == pytest.approx(170 + 4 + 2 * speed.ROUNDS)
     assert (m.network, m.runs, m.device, m.gigabytes) == ("resnet32", 2, "cpu", 0.0)
     assert m.step > m.view >= 0
     assert m.run_seconds == pytest.approx(20 * m.step + 0.2 * m.record)
+
+
+def test_the_plain_loop_trains_a_residual_network():
+    loop = speed.load_baseline(speed.BASELINE, "seconds_per_image_step")
+    images = torch.zeros(8, 3, 32, 32, dtype=torch.uint8)
+    assert loop(images, 2, 1) > 0
 
 
 def test_a_baseline_defines_the_function(tmp_path):
