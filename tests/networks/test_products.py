@@ -248,3 +248,19 @@ def test_an_interrupted_fleet_of_wide_inputs_has_the_same_bits(name, onednn):
     assert early == ({FEATURES * 500} if name == "nnpu" else {0})
     for key, values in want.values.items():
         np.testing.assert_array_equal(got.values[key], values, err_msg=key)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", ["nnpu", "cvir", "vpu", "pan", "lbe", "holistic-pu"])
+def test_a_fleet_learns_the_same_by_both_libraries(name, onednn, monkeypatch):
+    """And by updates in the backward pass and after it, to rounding."""
+    x, data, hidden = toy(features=FEATURES)
+    learned = []
+    for choice in ("auto", "mkl"):
+        monkeypatch.setenv(products.VARIABLE, choice)
+        fleet = Fleet(rows(name, 2, data, hidden), FleetConfig(64, 8, 2, record_every=5), x)
+        fleet.train()
+        learned.append([parameter.detach() for parameter in fleet.algorithm.parameters()])
+    for got, want in zip(*learned, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+    assert not all(torch.equal(*each) for each in zip(*learned, strict=True))
