@@ -230,6 +230,7 @@ def test_help_costs_little():
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # A tenth of a second on an idle core.
+    # A tenth of a second on an idle core, several times a bare interpreter; an import of torch or
+    # pandas costs seconds. The bound is wide, since other work on the machine slows both.
     bare = min(measure_seconds([sys.executable, "-c", "pass"]) for _ in range(3))
-    assert min(measure_seconds(command) for _ in range(3)) < max(0.15, 12 * bare)
+    assert min(measure_seconds(command) for _ in range(3)) < max(0.3, 20 * bare)
