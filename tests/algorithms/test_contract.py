@@ -25,6 +25,11 @@ def test_contract(name, check):
     contract.CHECKS[check](name, CONFIG)
 
 
+def test_hooks_that_act_again_are_seen_by_captured_steps():
+    """Robust-PU weights its examples every fifth epoch: with large batches epochs are short."""
+    contract.captures_its_steps("robust-pu", replace(CONFIG, batch_size=128))
+
+
 def test_every_form_is_among_them():
     assert {"nnpu", "nnpu-c", "nnpu@released", "nnpu-c@released"} <= set(NAMES)
 
