@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 MAX_LISTED_NAMES = 30
@@ -41,6 +43,24 @@ class UserError(ValueError):
 
 class PUWarning(UserWarning):
     """The base of this package's warnings."""
+
+
+_warned_lines: set[tuple[str, str, int]] = set()  # text, file and line
+
+
+def warn_once(text: str, category: type[PUWarning]) -> None:
+    """Issue a warning once for each line of a user, for searches and loops that call a method.
+
+    Python's own filter does not: whoever enters ``catch_warnings`` makes it forget.
+    """
+    frame = sys._getframe(1)
+    libraries = ("puarena", "sklearn", "joblib")
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in libraries:
+        frame = frame.f_back
+    line = text, frame.f_code.co_filename, frame.f_lineno
+    if line not in _warned_lines:
+        _warned_lines.add(line)
+        warnings.warn_explicit(text, category, *line[1:])
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:

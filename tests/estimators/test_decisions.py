@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import TunedThresholdClassifierCV
@@ -137,6 +138,7 @@ def test_the_f1_cut_is_better_where_positives_are_rare():
         ({"threshold": "budget"}, "missing-data"),
         ({"threshold": "cost", "costs": (1, -1)}, "invalid-value"),
         ({"threshold": "cost", "costs": (1, 2, 3)}, "invalid-value"),
+        ({"threshold": "cost", "costs": "much"}, "invalid-value"),
         ({"threshold": "best"}, "unknown-name"),
     ],
 )
@@ -172,6 +174,12 @@ def test_a_calibrator_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error", MisuseWarning)
         base.fit(X, s)
+        base.predict_proba(X)
+    with pytest.warns(MisuseWarning, match="CalibratedClassifierCV"):
+        calibrated = CalibratedClassifierCV(FrozenEstimator(base)).fit(X, s)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MisuseWarning)
+        calibrated.predict_proba(X)
 
 
 # -- evaluation ------------------------------------------------------------------------------------
@@ -210,6 +218,30 @@ def test_evaluation_by_folds_and_of_other_classifiers():
         assert error.value.code == "missing-data"
 
 
+@pytest.mark.parametrize(
+    "given, code",
+    [
+        ({"prior": "high"}, "invalid-value"),
+        ({"prior": (0.9, 0.1)}, "invalid-value"),
+        ({"prior": 0.01}, "conflict"),
+        ({"top": 5}, "invalid-value"),
+        ({"X": X, "labeled": s, "folds": 1}, "invalid-value"),
+    ],
+)
+def test_evaluations_that_cannot_be_made(clf, given, code):
+    with pytest.raises(UserError) as error:
+        evaluate(clf, **given)
+    assert error.value.code == code
+
+
+def test_labels_of_other_rows_are_refused(clf):
+    for call in (evaluate, lambda model, A, y: choose_checks(model, A, 50, y)):
+        with pytest.raises(ValueError, match="995"):
+            call(clf, X, s[:-5])
+        with pytest.raises(ValueError, match="positive_label=True"):
+            call(clf, X, np.zeros(len(X)))
+
+
 def test_groups_stay_in_one_fold():
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(100), 10)
@@ -221,6 +253,10 @@ def test_groups_stay_in_one_fold():
     honest = model.fit(A, labeled, groups=group).report_[-1]["pauc"]
     assert leaky > 0.9
     assert honest < 0.7
+    # Values of several types, and missing ones, are groups too.
+    named = np.where(group == 0, None, group).astype(object)
+    named[group == 1] = "one"
+    assert model.fit(A, labeled, groups=named).report_[-1]["pauc"] < 0.7
 
 
 # -- hand checks -----------------------------------------------------------------------------------
@@ -254,8 +290,9 @@ def test_the_chance_of_a_check_is_known(clf):
         with pytest.raises(UserError) as error:
             update_with_checks(checks, wrong)
         assert error.value.code == "invalid-value"
-    with pytest.raises(UserError):
-        choose_checks(clf, X, len(X) + 1)
+    for wrong in (len(X) + 1, "50"):
+        with pytest.raises(UserError):
+            choose_checks(clf, X, wrong)
     assert update_with_checks(checks, np.zeros(40)).notes
 
 

@@ -43,6 +43,20 @@ def test_a_model_is_evaluated(folder):
     assert "--label" in error.stderr
 
 
+def test_columns_that_fit_left_out_and_groups(folder):
+    customer = np.arange(400) // 3
+    frame = pd.read_csv(folder / "data.csv").assign(order_id=np.arange(400), who=customer)
+    frame.to_csv(folder / "more.csv", index=False)
+    words = [folder / "more.csv", "--label", "s", "--out", folder / "grouped"]
+    fitted = json.loads(run("fit", *words, "--groups", "who", "--json").stdout)
+    assert fitted["features"] == 4
+    run("evaluate", folder / "grouped", folder / "data.csv", "--label", "s")
+    plan = [folder / "grouped", folder / "data.csv", "--label", "s", "--out", folder / "few.csv"]
+    run("hand-checks", "choose", *plan)
+    assert "whom" in run("fit", *words, "--groups", "whom", code=2).stderr
+    assert "nnpu" in run("fit", *words, "--groups", "who", "--algorithm", "nnpu", code=2).stderr
+
+
 def test_rows_are_chosen_checked_and_used(folder):
     file = folder / "checks.csv"
     run(

@@ -79,8 +79,35 @@ def test_scores_on_labels_are_announced():
     with pytest.warns(MisuseWarning, match="PUScorer"):
         fit().score(TABLE, LABELED)
     search = GridSearchCV(fit(), {"threshold": ["model", "pa"]}, cv=2)
-    with pytest.warns(MisuseWarning, match="PUScorer"):
+    with pytest.warns(MisuseWarning, match="PUScorer") as caught:
         search.fit(TABLE, LABELED)
+    assert sum(item.category is MisuseWarning for item in caught) == 1
+    with pytest.raises(UserError, match="proxy_accuracy"):
+        fit().score(TABLE, np.where(LABELED, 1.0, np.nan))
+
+
+def test_rows_of_one_customer():
+    X = TABLE.assign(customer_id=RNG.integers(0, N // 4, N), order_id=RNG.permutation(10 * N)[:N])
+    with pytest.warns(TableWarning, match=r"same 'customer_id': .*--groups"):
+        fit(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*belong together")
+        model = PUClassifier(LogisticRegression(), prior=0.4)
+        model.fit(X, LABELED, groups=X["customer_id"])
+
+
+@pytest.mark.parametrize("polars", [False, True])
+def test_new_values_of_a_category(polars):
+    frames = [TABLE.assign(city=np.resize([*cities], N)) for cities in ("pqr", "pqs")]
+    if polars:
+        pl = pytest.importorskip("polars")
+        frames = [pl.DataFrame(frame.to_dict("list")) for frame in frames]
+    clf = fit(frames[0])
+    with pytest.warns(TableWarning, match=r"'city' .*: s$"):
+        clf.predict(frames[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict(frames[0])
 
 
 def test_negative_weights():

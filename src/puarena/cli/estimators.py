@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from puarena.cli import options as opt
 from puarena.cli import tables
 from puarena.cli.output import App, emit, log
-from puarena.errors import UserError, unknown_name
+from puarena.errors import PUWarning, UserError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,13 @@ def fit(
     threshold: Threshold = "model",
     costs: Costs = None,
     budget: Budget = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="rows of one value, such as one customer, are held out together; no feature",
+        ),
+    ] = None,
     search: Search = 1,
     steps: Steps = 2000,
     seed: Seed = 0,
@@ -121,6 +129,9 @@ def fit(
     opt.check_outputs([html], [table, out])
     setting = labeling.get_setting(setting).title
     frame = tables.read_table(table)
+    if groups is not None:
+        tables.check_columns([groups], frame, table)
+        drop = list(dict.fromkeys([*(drop or ()), groups]))
     X = tables.read_features(frame, table, label, features, drop)
     marks = tables.read_marks(frame, table, label, positive, negative)
     opt.load_plugins(plugin)
@@ -137,6 +148,7 @@ def fit(
                 threshold=threshold,
                 costs=costs,
                 budget=budget,
+                groups=None if groups is None else frame[groups],
                 steps=steps,
                 search=search,
                 random_state=seed,
@@ -183,6 +195,7 @@ def predict(
     """Predict the rows of a table: probability, predicted (1 or 0) and decision (above 0 is 1)."""
     import pandas as pd
 
+    from puarena.datasets.encoding import TableWarning, describe_new_values
     from puarena.datasets.tables import file_kind, read_chunks
     from puarena.estimators.persistence import load_model
 
@@ -199,18 +212,20 @@ def predict(
             raise UserError(f"'{table}' has no rows", "missing-data")
         X = tables.select_features(frame, table, fitted, missing_columns)
         part = frame[tables.check_columns(list(keep or ()), frame, table)].copy()
-        try:
-            decision = fitted.decision_function(X)
-            part["probability"] = fitted.predict_proba(X)[:, 1]
-            if getattr(fitted, "encoder_", None) is not None:
-                new_values |= fitted.encoder_.find_new_values(X)
-        except ValueError as error:
-            raise _make_user_error(error) from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)  # noted once for all parts of the table
+            try:
+                decision = fitted.decision_function(X)
+                part["probability"] = fitted.predict_proba(X)[:, 1]
+                if getattr(fitted, "encoder_", None) is not None:
+                    new_values |= fitted.encoder_.find_new_values(X)
+            except ValueError as error:
+                raise _make_user_error(error) from None
         part["predicted"] = (decision > 0).astype(int)
         part["decision"] = decision
         parts.append(part)
     for name, values in new_values.items():
-        log.info(f"note: column '{name}' has values that are new: {', '.join(values[:5])}")
+        log.info(f"note: {describe_new_values(name, values)}")
     result = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
     _write_table(result, out)
     positive = int(result["predicted"].sum())
@@ -254,13 +269,14 @@ def evaluate(
             raise UserError("name the column of the labels: --label COLUMN", "missing-data")
         frame = tables.read_table(table)
         marks = tables.read_marks(frame, table, label, positive) == 1
-        X = frame[tables.check_columns(_list_features(fitted, frame), frame, table)]
+        X = tables.select_features(frame, table, fitted)
         # The classes of the model, so that labels are read alike.
         marks = fitted.classes_[marks.astype(int)]
-    try:
-        found = evaluate_model(fitted, X, marks, prior=_read_range(prior), top=top)
-    except ValueError as error:
-        raise _make_user_error(error) from None
+    with _log_notes():
+        try:
+            found = evaluate_model(fitted, X, marks, prior=_read_range(prior), top=top)
+        except ValueError as error:
+            raise _make_user_error(error) from None
     emit(ctx, found.to_dict(), found.describe())
 
 
@@ -295,15 +311,16 @@ def choose(
     opt.check_outputs([out], [table])
     opt.load_plugins(plugin)
     fitted, frame = load_model(model), tables.read_table(table)
-    X = frame[tables.check_columns(_list_features(fitted, frame), frame, table)]
+    X = tables.select_features(frame, table, fitted)
     marks = None
     if label:
         is_labeled = tables.read_marks(frame, table, label, positive) == 1
         marks = fitted.classes_[is_labeled.astype(int)]
-    try:
-        checks = choose_checks(fitted, X, rows, marks, seed)
-    except ValueError as error:
-        raise _make_user_error(error) from None
+    with _log_notes():
+        try:
+            checks = choose_checks(fitted, X, rows, marks, seed)
+        except ValueError as error:
+            raise _make_user_error(error) from None
     chosen = frame.iloc[checks.rows].reset_index(drop=True)
     taken = [name for name in (ROW, ANSWER) if name in chosen.columns]
     if taken:
@@ -382,8 +399,7 @@ def estimate(
     seed: Seed = 0,
 ) -> None:
     """Estimate the class prior of a table of positives and unlabeled rows."""
-    from puarena.datasets.encoding import TableWarning
-    from puarena.priors import METHODS, PriorWarning, estimate_prior, method_named
+    from puarena.priors import METHODS, estimate_prior, method_named
     from puarena.pu import labeling
 
     if method_named(method) not in (*METHODS, ALL_METHODS):
@@ -392,16 +408,11 @@ def estimate(
     frame = tables.read_table(table)
     X = tables.read_features(frame, table, label, features, drop)
     marks = tables.read_marks(frame, table, label, positive)
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("ignore")
-        for kind in (PriorWarning, TableWarning):
-            warnings.simplefilter("always", kind)
+    with _log_notes():
         try:
             found = estimate_prior(X, marks == 1, setting, method, seed, compare=compare)
         except ValueError as error:
             raise _make_user_error(error) from None
-    for warning in notes:
-        log.info(f"note: {warning.message}")
     where = "unlabeled rows" if found.details["setting"] == "ts" else "all rows"
     lines = [f"share of positives in {where}, and its 95% confidence interval"]
     answer = {}
@@ -418,9 +429,15 @@ def estimate(
     emit(ctx, answer, "\n".join(lines))
 
 
-def _list_features(fitted: Any, frame: pd.DataFrame) -> list[str]:
-    """Return the columns that a model needs."""
-    return list(getattr(fitted, "feature_names_in_", frame.columns))
+@contextmanager
+def _log_notes() -> Iterator[None]:
+    """Print this package's warnings as notes, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", PUWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        log.info(f"note: {text}")
 
 
 def _place_plan(file: Path) -> Path:

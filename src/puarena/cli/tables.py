@@ -72,21 +72,22 @@ def check_columns(names: list[str], frame: pd.DataFrame, file: Path) -> list[str
 
 
 def select_features(
-    frame: pd.DataFrame, file: Path, model: Any, missing_columns: str
+    frame: pd.DataFrame, file: Path, model: Any, missing_columns: str | None = None
 ) -> pd.DataFrame:
-    """Return the columns that a fitted model needs, in its order.
+    """Return the columns that a fitted model needs, in its order; those it left out may be missing.
 
-    With ``missing_columns="as-missing"`` a column that is not there is one without any value.
+    ``missing_columns`` is the option of this name, if the command has it; "as-missing": a column
+    that is not there is one without any value.
     """
     names = list(getattr(model, "feature_names_in_", frame.columns))
     encoder = getattr(model, "encoder_", None)
     left_out = set() if encoder is None else set(encoder.dropped)
     absent = [name for name in names if name not in frame.columns and name not in left_out]
-    if absent and missing_columns == "error":
+    if absent and missing_columns != "as-missing":
         try:
             check_columns(absent, frame, file)
         except UserError as error:
-            hint = "; --missing-columns as-missing predicts without"
+            hint = "; --missing-columns as-missing predicts without" if missing_columns else ""
             raise UserError(f"{error}{hint}", error.code) from None
     return frame.reindex(columns=names)
 

@@ -60,6 +60,7 @@ MIN_WORD_ROWS = 3  # rarer words are left out
 TEXT_COMPONENTS = 100  # of a text column in the dense form and in that of trees
 MAX_LOG_ODDS = 5.0  # of the share of labeled rows with a value
 MISSING, OTHER = "(missing)", "(other)"
+MAX_SHOWN_VALUES = 5  # in a warning
 
 
 class TableWarning(PUWarning):
@@ -347,13 +348,17 @@ class TableEncoder:
         return [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
 
     def find_new_values(self, X: Any) -> dict[str, list[str]]:
-        """Return the values of categories, by column, that the fitted table does not have."""
+        """Return the values of categories, by column of a frame, that were not fitted to."""
         found = {}
-        for column, values in self._match_columns(X):
-            if column.kind == "category" and not column.has_others:
-                new = sorted({str(v) for v in values if v is not None} - set(column.values))
-                if new:
-                    found[column.name] = new
+        for column in self.columns if is_frame(X) else ():
+            if column.kind != "category" or column.has_others:
+                continue
+            given = X[column.name]
+            once = given.drop_duplicates() if hasattr(given, "drop_duplicates") else given.unique()
+            values = _match_kind(column, _read_column(column.name, once))
+            new = sorted({str(v) for v in values if v is not None} - set(column.values))
+            if new:
+                found[column.name] = new
         return found
 
     def _match_columns(self, X: Any) -> list[tuple[EncodedColumn, npt.NDArray[Any]]]:
@@ -395,6 +400,12 @@ def fill_gaps(frame: pd.DataFrame, categorical: bool = False) -> pd.DataFrame:
             )
         filled[name] = texts.reset_index(drop=True)
     return pd.DataFrame(filled)
+
+
+def describe_new_values(name: str, values: list[str]) -> str:
+    """Return a warning about values of a category that were not fitted to."""
+    shown = ", ".join(values[:MAX_SHOWN_VALUES]) + (" …" if len(values) > MAX_SHOWN_VALUES else "")
+    return f"column '{name}' has values that are new, and count as missing: {shown}"
 
 
 def make_benchmark_encoder() -> TableEncoder:

@@ -149,7 +149,10 @@ def read_costs(costs: Any) -> float:
             "[[0, 1], [5, 0]] with true classes as rows, negative first",
             "missing-data",
         )
-    matrix = np.asarray(costs, float)
+    try:
+        matrix = np.asarray(costs, float)
+    except (TypeError, ValueError):
+        matrix = np.full((), np.nan)
     if matrix.shape == (2,):
         matrix = np.array([[0.0, matrix[0]], [matrix[1], 0.0]])
     if matrix.shape != (2, 2) or not np.isfinite(matrix).all():

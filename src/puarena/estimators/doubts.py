@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from puarena.datasets.encoding import TableWarning
-from puarena.errors import PUWarning
+from puarena.errors import PUWarning, warn_once
 from puarena.estimators.evaluation import compute_proxy_auc
 from puarena.estimators.learners import PUTable
 from puarena.estimators.model_selection import MisuseWarning
@@ -145,11 +146,12 @@ def _count_copies(table: PUTable) -> int:
 
 
 MAX_CELLS = 10_000_000  # of the part of a table that is looked at
-MAX_COMPARED_ROWS = 10_000
+MAX_RANKED_ROWS = 10_000
 MIN_LABELS = 10  # with fewer, many features separate them by chance
 LEAK_AUC = 0.99
 MAX_NAMED = 5  # features in a warning
 NEAR_FREQUENCY = 0.95  # of the positives labeled: nearly all
+MAX_DIFFERENT = 0.9  # of the rows have a value of their own: the others may belong together
 
 
 def warn_of_leaks(
@@ -161,7 +163,7 @@ def warn_of_leaks(
 
     Positives among the unlabeled rows keep an honest feature from doing so.
     """
-    rows = min(MAX_COMPARED_ROWS, max(MAX_CELLS // max(values.shape[1], 1), 100))
+    rows = min(MAX_RANKED_ROWS, max(MAX_CELLS // max(values.shape[1], 1), 100))
     if len(values) > rows:
         chosen = np.random.default_rng(0).permutation(len(values))[:rows]
         values, labeled = values[chosen], labeled[chosen]
@@ -183,6 +185,23 @@ def warn_of_leaks(
         TableWarning,
         stacklevel=4,
     )
+
+
+def warn_of_groups(X: Any, identifiers: Sequence[str]) -> None:
+    """Warn of rows that share a value of a column that was left out for identifying rows."""
+    shared = []
+    for name in identifiers:
+        different = X[name].nunique() if hasattr(X[name], "nunique") else X[name].n_unique()
+        if 1 < different < MAX_DIFFERENT * len(X):
+            shared.append(f"'{name}'")
+    if shared:
+        warnings.warn(
+            f"many rows have the same {' or '.join(shared)}: if they belong together, hold them "
+            f"out together, fit(…, groups=X[{shared[0]}]) (on the command line: --groups), or "
+            "held-out scores are too good",
+            TableWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_guessed_label(classes: npt.NDArray[np.generic]) -> None:
@@ -214,10 +233,9 @@ def warn_of_scored_labels(share: float, rows: int, rate: float, prior: float) ->
     """
     error = np.sqrt(prior * (1 - prior) / max(rows, 1))
     if abs(share - rate) < abs(share - prior) and prior - share > 3 * error:
-        warnings.warn(
+        warn_once(
             "score(X, y) is for true classes, and y has far fewer positives than the prior says: "
             "unlabeled rows seem to count as negative. Use scoring=PUScorer('pa') in a search, or "
             "proxy_accuracy(model, X, y)",
             MisuseWarning,
-            stacklevel=3,
         )

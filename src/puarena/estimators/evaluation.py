@@ -16,6 +16,7 @@ characteristic curves. Biometrics 44, 1988 (variance of AUC).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,12 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_consistent_length
 
 from puarena.errors import UserError
 from puarena.estimators.model_selection import PUStratifiedKFold, score_rows
 from puarena.estimators.prior_knowledge import INTERVAL, QUANTILES
+from puarena.priors.estimate import check_bounds
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
 from puarena.pu.labels import Labels, read_labels
@@ -149,6 +151,10 @@ def evaluate(
     if not 0 < top < 1:
         raise UserError(f"top={top!r} is not a share between 0 and 1", "invalid-value")
     rng = np.random.default_rng(random_state)
+    if folds is not None and folds < 2:
+        raise UserError(f"folds={folds!r} is not a number from 2", "invalid-value")
+    if X is not None and labeled is not None:
+        check_consistent_length(X, labeled)
     if X is None:
         judged = _recall_held_out(_last_step(model))
     elif labeled is None:
@@ -284,10 +290,8 @@ def _draw_priors(
     """Return draws of the prior: of the model's distribution, or uniform in the given range."""
     lowest = setting.lowest_prior(rate)
     if prior is not None:
-        low, high = np.broadcast_to(np.asarray(prior, float), (2,))
-        if not (0 < low <= high < 1 and high > lowest):
-            raise UserError(f"prior={prior!r} is not possible with these labels", "invalid-value")
-        return np.maximum(rng.uniform(low, high, DRAWS), lowest)
+        ends = (prior, prior) if isinstance(prior, Real) else prior
+        return rng.uniform(*check_bounds(ends, setting, rate, f"prior={prior!r}"), DRAWS)
     quantiles = getattr(model, "prior_quantiles_", None)
     if quantiles is None:
         raise UserError(

@@ -17,11 +17,13 @@ finite population sampling. Journal of the American Statistical Association 99, 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, expit, logit
+from sklearn.utils import check_consistent_length
 
 from puarena.errors import UserError
 from puarena.estimators.evaluation import Estimate
@@ -143,6 +145,10 @@ def choose_checks(
         ``checks.rows`` are the positions of the rows. Check all of them: leaving out the hard ones
         makes the estimates wrong.
     """
+    if not isinstance(n, Integral):
+        raise UserError(f"n={n!r} is not a number of rows", "invalid-value")
+    if labeled is not None:
+        check_consistent_length(X, labeled)
     probability = np.asarray(model.predict_proba(X), float)[:, 1]
     above = np.asarray(model.predict(X)) == model.classes_[1]
     is_labeled = np.zeros(len(probability), bool)

@@ -10,7 +10,6 @@ marginal sample (P and U together in the one-sample setting, U in the two-sample
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from puarena import metrics
-from puarena.errors import PUWarning, UserError, unknown_name
+from puarena.errors import PUWarning, UserError, unknown_name, warn_once
 from puarena.metrics import Counts
 from puarena.pu import labeling
 from puarena.pu.labeling import Setting
@@ -264,20 +263,20 @@ class MisuseWarning(PUWarning):
 
 
 def warn_of_calibrator() -> None:
-    """Warn if a model is being fitted by CalibratedClassifierCV.
+    """Warn if a model is being fitted, or asked while it is frozen, by CalibratedClassifierCV.fit.
 
     It calibrates to the labels as they are, that is, to the chance of a *label*: probabilities come
     out too low by the label frequency, without a word.
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.calibration":
-            warnings.warn(
+        name = frame.f_globals.get("__name__")
+        if name == "sklearn.calibration" and "fit" in frame.f_code.co_name:
+            warn_once(
                 "CalibratedClassifierCV takes unlabeled rows for negative and undoes the "
                 "correction of the probabilities; use the classifier without it: its "
                 "probabilities are calibrated",
                 MisuseWarning,
-                stacklevel=3,
             )
             return
         frame = frame.f_back  # type: ignore[assignment]

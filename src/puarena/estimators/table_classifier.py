@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,12 +21,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from puarena.datasets.encoding import TableEncoder, is_frame
+from puarena.datasets.encoding import (
+    TableEncoder,
+    TableWarning,
+    describe_new_values,
+    is_frame,
+)
 from puarena.errors import PUWarning, UserError, unknown_name
 from puarena.estimators.calibration import SlopeCalibration, average_posterior, fit_posterior
 from puarena.estimators.cuts import CUTS, HeldOutRows, keep_rows
 from puarena.estimators.doubts import (
     warn_of_frequency,
+    warn_of_groups,
     warn_of_guessed_label,
     warn_of_leaks,
     warn_of_scored_labels,
@@ -37,6 +44,7 @@ from puarena.estimators.model_selection import (
     PU_CRITERIA,
     compute_criterion,
     count_positives,
+    warn_of_calibrator,
 )
 from puarena.estimators.persistence import save_model
 from puarena.estimators.prior_knowledge import (
@@ -47,10 +55,15 @@ from puarena.estimators.prior_knowledge import (
     read_prior,
 )
 from puarena.priors import adjust_prior
-from puarena.priors.estimate import draw_sample, estimate_from_sample, warn_of_doubts
+from puarena.priors.estimate import (
+    check_bounds,
+    draw_sample,
+    estimate_from_sample,
+    warn_of_doubts,
+)
 from puarena.priors.methods.saturation import SaturationFit, compute_quantiles, fit_saturation
 from puarena.pu import labeling
-from puarena.pu.labels import Labels, check_weights, fill_unlabeled, read_labels
+from puarena.pu.labels import Labels, check_weights, fill_unlabeled, find_missing, read_labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -163,7 +176,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         if propensity is not None:
             propensity = _check_propensity(propensity, len(labels.positive))
         if groups is not None:
-            groups = column_or_1d(groups)
+            # Numbers: rows without a group are one, and values of several types can be told apart.
+            groups = pd.factorize(np.asarray(groups), use_na_sentinel=False)[0]
             check_consistent_length(X, groups)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
@@ -171,6 +185,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         rate, data_rows = float(labels.positive.mean()), len(labels.positive)
         used = X if len(rows) == data_rows else _safe_indexing(X, rows)
         self.encoder_ = None if sparse.issparse(X) else TableEncoder().fit(used)
+        if groups is None and self.encoder_ is not None and is_frame(used):
+            warn_of_groups(used, self.encoder_.dropped)
         known = self._set_prior(X, labels, propensity, seed)
         if len(rows) < data_rows:
             labels = read_labels(np.asarray(y)[rows], self.classes_[1])
@@ -213,6 +229,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             X = self._add_left_out(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         if not reset:
+            self._warn_of_new_values(X)
             return X
         if not X.shape[0] or not X.shape[1]:
             message = f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s)"
@@ -225,6 +242,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return X, y
+
+    def _warn_of_new_values(self, X: Any) -> None:
+        """Warn of values of categories that fitting has not seen; they count as missing."""
+        if self.encoder_ is None:
+            return
+        for name, values in self.encoder_.find_new_values(X).items():
+            warnings.warn(describe_new_values(name, values), TableWarning, stacklevel=5)
 
     def _add_left_out(self, X: Any) -> Any:
         """Return a frame with the columns that fitting left out, if only these are missing."""
@@ -453,6 +477,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def _decide(self, X: Any) -> Floats:
         """Return the decision of every row before the cut."""
+        warn_of_calibrator()
         parts = [np.zeros(0)]
         for start in range(0, X.shape[0], PREDICTED_ROWS):
             parts.append(self.model_.decide(self._encode(X[start : start + PREDICTED_ROWS])))
@@ -490,6 +515,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
         For PU labels use :func:`puarena.proxy_accuracy` or :class:`puarena.PUScorer`.
         """
+        check_is_fitted(self)
+        if find_missing(np.asarray(y)).any():
+            raise UserError(
+                "score(X, y) is for true classes, and y has missing values: use "
+                "proxy_accuracy(model, X, y) for labeled and unlabeled rows",
+                "missing-data",
+            )
         share, rate = float(np.mean(np.asarray(y) == self.classes_[1])), self.held_out_.rate
         if self.held_out_.one_sample:
             warn_of_scored_labels(share, len(y), rate, self.prior_)
@@ -582,8 +614,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
 
     def _list_priors(self, priors: Sequence[float] | None) -> list[float]:
         """Return ``prior_`` and the priors to compare with it, each possible."""
-        lowest = labeling.get_setting(self.setting).lowest_prior(self.held_out_.rate)
+        setting, rate = labeling.get_setting(self.setting), self.held_out_.rate
+        lowest = setting.lowest_prior(rate)
         wanted = list(priors or ())
+        for each in wanted:
+            check_bounds((each, each), setting, rate, f"priors={priors!r}")
         low, high = self.prior_interval_
         if priors is None and low < high:
             levels = [0.025, 0.25, 0.5, 0.75, 0.975]

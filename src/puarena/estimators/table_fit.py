@@ -101,6 +101,7 @@ def fit_table(
     threshold: str = "model",
     costs: Any = None,
     budget: float | None = None,
+    groups: Any = None,
     steps: int = 2000,
     search: int = 1,
     random_state: int = 0,
@@ -119,6 +120,8 @@ def fit_table(
         ``"auto"`` or a name in ``puarena list algorithms``.
     prior, label_frequency, setting, selection, threshold, costs, budget : optional
         As in :class:`PUClassifier`.
+    groups : array-like of shape (n_samples,), optional
+        As for :meth:`PUClassifier.fit`.
     random_state, device : optional
         As in :class:`PUClassifier`.
     steps : int, default=2000
@@ -152,12 +155,19 @@ def fit_table(
         device=device,
         verbose=int(verbose),
     )
+    if groups is not None and not isinstance(model, PUClassifier):
+        raise UserError(
+            f"'{model.algorithm}' cannot keep groups together; use 'auto' or a classic",
+            "not-supported",
+        )
     race = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         if search > 1:
             race = PUSearch(model, n_iter=search, criterion=selection, random_state=random_state)
             model = race.fit(X, y).best_estimator_
+        elif groups is not None:
+            model.fit(X, y, groups=groups)
         else:
             model.fit(X, y)
     return TableFit(

@@ -237,10 +237,6 @@ def draw_sample(
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", accept_sparse="csr")
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise UserError(
-            "y contains NaN or infinity; use 0 or -1 for unlabeled rows", "invalid-value"
-        )
     positive = read_labels(y, positive_label).positive
     rng = np.random.default_rng(random_state)
     sides = []

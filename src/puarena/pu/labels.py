@@ -48,7 +48,7 @@ def read_labels(y: Any, positive_label: Any = None, negative_label: Any = None) 
     Labels are compared as they are written: 1, 1.0, True and "1" are the same.
     """
     y = np.asarray(y)
-    missing = _find_missing(y)
+    missing = find_missing(y)
     present = y[~missing]
     if len(present) == 0:
         raise ValueError("y is empty: there are neither labeled positives nor unlabeled rows.")
@@ -95,7 +95,7 @@ def fill_unlabeled(y: Any, positive_label: Any = None) -> tuple[Any, Any]:
     values = np.asarray(y)
     if y is None or values.ndim != 1 or values.dtype.kind not in "fO":
         return y, positive_label
-    missing = _find_missing(values)
+    missing = find_missing(values)
     if not missing.any() or missing.all():
         return y, positive_label
     labels = read_labels(values, positive_label)
@@ -104,7 +104,8 @@ def fill_unlabeled(y: Any, positive_label: Any = None) -> tuple[Any, Any]:
     return np.array(filled.tolist()), labels.classes[1]
 
 
-def _find_missing(y: npt.NDArray[Any]) -> Flags:
+def find_missing(y: npt.NDArray[Any]) -> Flags:
+    """Return where labels are missing or blank."""
     if y.dtype.kind == "O":
         import pandas as pd
 
@@ -120,7 +121,8 @@ def _is_blank(value: Any) -> bool:
 
 def _check_label(name: str, label: Any, values: npt.NDArray[Any], texts: list[str]) -> None:
     if label is not None and _normalize(label) not in texts:
-        message = f"{name}={label!r} is not a valid label: y has the values {_list(values)}."
+        given = label.item() if isinstance(label, np.generic) else label
+        message = f"{name}={given!r} is not a valid label: y has the values {_list(values)}."
         raise ValueError(message)
 
 
