@@ -15,6 +15,9 @@ A table is one of TABLES, which come with installed packages (``pip install keel
 scikit-learn's are always there), ``openml:31:class=bad`` (dataset 31 of OpenML), or
 ``FILE:COLUMN=VALUE``; the column has the classes, and the value marks the positive one. By default
 the tables are those that no default of this package was chosen on.
+
+With ``--out`` every result is kept as soon as it is there, and what the file has is not measured
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import sys
 import tarfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -493,6 +496,7 @@ def list_methods() -> list[str]:
 # What only this package's classifier has: the share of ``evaluate``'s intervals that are right,
 # whether the fit warned of its prior, and what ``measure_checks`` returns.
 OWN_METRICS = ("evaluated", "warned", "checks_covered", "checks_width", "checks_alone")
+CELL = ("table", "labeling", "seed", "rows")  # columns that say which draw a result is of
 METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", *OWN_METRICS, "seconds")
 WRONG, RIGHT = 0.1, 0.05  # errors of a prior of which a fit should, and need not, warn
 
@@ -562,8 +566,9 @@ def compare(
     seeds: int = 1,
     methods: Sequence[str] | None = None,
     rows: int = 3000,
+    done: Collection[tuple[Any, ...]] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Yield a result for every table, seed, labeling and method."""
+    """Yield a result for every table, seed, labeling and method that is not among ``done``."""
     wanted = list_methods() if methods is None else methods
     for name in wanted:
         if name not in METHODS:
@@ -574,10 +579,13 @@ def compare(
     for table in tables:
         for seed in range(seeds):
             for labeling in labelings:
+                cell = dict(zip(CELL, (table, labeling, seed, rows), strict=True))
+                missing = [name for name in wanted if (*cell.values(), name) not in done]
+                if not missing:
+                    continue
                 draw = draw_table(table, labeling, seed, rows)
-                for name in wanted:
-                    where = {"table": table, "labeling": labeling, "seed": seed, "method": name}
-                    yield where | measure(name, draw)
+                for name in missing:
+                    yield cell | {"method": name} | measure(name, draw)
 
 
 def rank_methods(scores: pd.DataFrame, draws: int = 10_000) -> pd.Series:
@@ -591,17 +599,20 @@ def rank_methods(scores: pd.DataFrame, draws: int = 10_000) -> pd.Series:
 
 
 def print_results(frame: pd.DataFrame) -> None:
-    """Print means per method, mean ranks of accuracy, and accuracy and prior error by labeling."""
-    cell = ["table", "labeling", "seed"]
+    """Print means per method, mean ranks of accuracy, and accuracy and prior error by labeling.
+
+    Ranked is what needs neither true labels nor a given prior.
+    """
     means = frame.groupby("method", sort=False)[list(METRICS)].mean()
     means["covered"] = (
         frame.dropna(subset="covered").groupby("method")["covered"].mean().astype(float)
     )
-    blocks = frame.pivot_table(index=cell, columns="method", values="accuracy").dropna()
-    means["rank of accuracy"] = rank_methods(blocks)
+    blocks = frame.pivot_table(index=list(CELL), columns="method", values="accuracy").dropna()
+    rivals = [name for name in blocks if not name.startswith(("oracle", "puarena "))]
+    means["rank of accuracy"] = rank_methods(blocks[rivals])
     print(f"means over {len(blocks)} cells ({frame['table'].nunique()} tables)")
     shown = means.drop(columns=list(OWN_METRICS)).sort_values("accuracy", ascending=False)
-    print(shown.to_string(float_format="%.3f", na_rep=""))
+    print(shown.fillna({"rank of accuracy": ""}).to_string(float_format="%.3f", na_rep=""))
     by_labeling = {
         name: frame.pivot_table(index="method", columns="labeling", values=name)
         for name in ("accuracy", "prior_error")
@@ -632,22 +643,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", help="some of: " + ", ".join(list_methods()))
     parser.add_argument("--seeds", type=int, default=2, help="draws of rows and labels")
     parser.add_argument("--rows", type=int, default=3000, help="rows of a table, at most")
-    parser.add_argument("--out", type=Path, help="also write every result to this .csv file")
+    parser.add_argument("--out", type=Path, help="keep every result in this .csv file")
     given = parser.parse_args(arguments)
     tables = given.tables.split(",") if given.tables else list_tables(tuned_on=False)
     methods = given.methods.split(",") if given.methods else None
-    lines = []
+    labelings, lines = given.labelings.split(","), []
+    if given.out is not None and given.out.is_file():
+        kept = pd.read_csv(given.out, dtype={"labeling": str}).fillna({"note": ""})
+        asked = kept["table"].isin(tables) & kept["labeling"].isin(labelings)
+        asked &= (kept["seed"] < given.seeds) & (kept["rows"] == given.rows)
+        asked &= kept["method"].isin(methods or METHODS)
+        lines = kept[asked].to_dict("records")
+    done = {tuple(line[name] for name in (*CELL, "method")) for line in lines}
     try:
-        for line in compare(tables, given.labelings.split(","), given.seeds, methods, given.rows):
+        for line in compare(tables, labelings, given.seeds, methods, given.rows, done):
             lines.append(line)
+            if given.out is not None:
+                new = not given.out.is_file()
+                pd.DataFrame([line]).to_csv(given.out, mode="a", header=new, index=False)
             found = line["note"] or f"accuracy {line['accuracy']:.3f}"
             place = f"{line['table']} {line['labeling']} {line['seed']} {line['method']}"
             print(f"{place}: {found}", file=sys.stderr, flush=True)
     except UserError as error:
         parser.error(str(error))
     frame = pd.DataFrame(lines)
-    if given.out is not None:
-        frame.to_csv(given.out, index=False)
     print_results(frame)
 
 

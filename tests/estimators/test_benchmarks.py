@@ -97,8 +97,17 @@ def test_what_is_printed(practice, tmp_path, capsys):
     words = ["--tables", "wine,breast-cancer", "--labelings", "0.3,0.5", "--seeds", "2"]
     words += ["--rows", "300", "--methods", ",".join(CHEAP), "--out", str(tmp_path / "all.csv")]
     practice.main(words)
-    assert "8 cells (2 tables)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "8 cells (2 tables)" in printed
+    results = pd.read_csv(tmp_path / "all.csv")
+    assert len(results) == 24
+    # What was interrupted continues.
+    results[:13].to_csv(tmp_path / "all.csv", index=False)
+    practice.main(words)
+    again = capsys.readouterr()
+    assert len(again.err.splitlines()) == 11
     assert len(pd.read_csv(tmp_path / "all.csv")) == 24
+    assert again.out.split()[:20] == printed.split()[:20]
     with pytest.raises(SystemExit):
         practice.main(["--tables", "wine", "--methods", "bagging"])
 

@@ -208,10 +208,17 @@ def test_scores_are_out_of_fold():
     assert abs(p.mean() - u.mean()) < 0.1
 
 
+def test_missing_labels_are_unlabeled():
+    rng = np.random.default_rng(0)
+    x, labeled = rng.normal(size=(60, 2)), np.arange(60) % 3 == 0
+    options = {"n_bootstrap": 0, "warn": False, "estimator": LogisticRegression()}
+    found = estimate_prior(x, np.where(labeled, 1.0, np.nan), **options)
+    assert found.value == estimate_prior(x, labeled, **options).value
+
+
 @pytest.mark.parametrize(
     "change, code",
     [
-        ({"y": np.where(np.arange(60) % 2, 1.0, np.nan)}, "invalid-value"),
         ({"method": "bbs"}, "unknown-name"),
         ({"setting": "three"}, "unknown-name"),
         ({"X": np.ones((60, 2)), "method": "tice"}, "missing-data"),

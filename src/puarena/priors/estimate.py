@@ -183,7 +183,7 @@ def check_bounds(
             f"{given} is not a range: give two numbers, (low, high)", "invalid-value"
         ) from None
     if not 0 <= low <= high <= 1:
-        raise UserError(f"{given} is not a range within 0 and 1", "invalid-value")
+        raise UserError(f"{given} is not a range (low, high) within 0 and 1", "invalid-value")
     lowest = setting.lowest_prior(rate)
     if high <= lowest:
         raise UserError(
