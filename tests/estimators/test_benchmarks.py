@@ -108,8 +108,14 @@ def test_what_is_printed(practice, tmp_path, capsys):
     assert len(again.err.splitlines()) == 11
     assert len(pd.read_csv(tmp_path / "all.csv")) == 24
     assert again.out.split()[:20] == printed.split()[:20]
-    with pytest.raises(SystemExit):
-        practice.main(["--tables", "wine", "--methods", "bagging"])
+    for wrong in (["--tables", "wine", "--methods", "bagging"], ["--speed", "5000"]):
+        with pytest.raises(SystemExit):
+            practice.main(wrong)
+
+
+def test_speed(practice, capsys):
+    practice.main(["--speed", "200x6"])
+    assert capsys.readouterr().out.startswith("200 x 6: fit ")
 
 
 def test_errors_of_prior_estimators(priors, capsys):

@@ -166,7 +166,7 @@ def fit_table(
         if search > 1:
             race = PUSearch(model, n_iter=search, criterion=selection, random_state=random_state)
             model = race.fit(X, y).best_estimator_
-        elif groups is not None:
+        elif isinstance(model, PUClassifier):
             model.fit(X, y, groups=groups)
         else:
             model.fit(X, y)
