@@ -677,7 +677,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     methods = given.methods.split(",") if given.methods else None
     labelings, lines = given.labelings.split(","), []
     if given.out is not None and given.out.is_file():
-        kept = pd.read_csv(given.out, dtype={"labeling": str}).fillna({"note": ""})
+        kept = pd.read_csv(given.out, dtype={"labeling": str, "note": str}).fillna({"note": ""})
         asked = kept["table"].isin(tables) & kept["labeling"].isin(labelings)
         asked &= (kept["seed"] < given.seeds) & (kept["rows"] == given.rows)
         asked &= kept["method"].isin(methods or METHODS)
