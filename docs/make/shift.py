@@ -13,6 +13,7 @@ counts problems times splits.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pandas as pd
@@ -22,11 +23,17 @@ from puarena.report.select import add_labels, select
 
 SOURCE = "published:label-shift-letter"
 PLAIN, TWO, CALIBRATED = "OS", "TS", "OS calibrated"
+LOWEST = (
+    60.0  # mean accuracy, where half of the points are positive, below which nothing is learned
+)
 KEYS = ["dataset", "case", "split"]
 
 
 def read_scores(source: str, criterion: str = "pa") -> pd.DataFrame:
-    """Return accuracy in points: a line per problem and split; base, form and rate as columns."""
+    """Return accuracy in points: base, form and rate as columns.
+
+    The lines are the problems and splits that have every value.
+    """
     frame = add_labels(select(source))
     frame = frame[(frame["criterion"] == criterion) & ~frame["baseline"] & ~frame["supervised"]]
     form = frame["setting"].map({"os": PLAIN, "ts": TWO}) + frame["calibrated"].map(
@@ -36,14 +43,20 @@ def read_scores(source: str, criterion: str = "pa") -> pd.DataFrame:
     table = frame.pivot_table("score", KEYS, ["base", "form", "rate"])
     index = [(f"{dataset} {case}", split) for dataset, case, split in table.index]
     table.index = pd.MultiIndex.from_tuples(index, names=["problem", "split"])
-    return table
+    return table.dropna()
 
 
-def average_methods(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean over the methods that have every form."""
+def choose_methods(table: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Return the methods that have every form, and those of them that trained everywhere."""
     forms = table.columns.to_frame(index=False).groupby("base")["form"].agg(set)
-    bases = [base for base, found in forms.items() if {PLAIN, TWO, CALIBRATED} <= found]
-    return table[bases].T.groupby(level=["form", "rate"]).mean().T
+    bases = [str(base) for base, found in forms.items() if {PLAIN, TWO, CALIBRATED} <= found]
+    worst = table.mean().groupby("base").min()
+    return bases, [base for base in bases if worst[base] >= LOWEST]
+
+
+def average_methods(table: pd.DataFrame, bases: Sequence[str]) -> pd.DataFrame:
+    """Return the mean over methods."""
+    return table[list(bases)].T.groupby(level=["form", "rate"]).mean().T
 
 
 def compare(first: pd.Series, second: pd.Series) -> Gain:
@@ -80,13 +93,20 @@ def arrange_claims(source: str = SOURCE) -> str:
     """Return the claims and each method's share in them as Markdown."""
     table = read_scores(source)
     lines = []
-    for claim, gains in list_claims(average_methods(table)).items():
-        n = next(iter(gains.values())).n
-        cells = [
-            f"{at}: {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
-            for at, gain in gains.items()
-        ]
-        lines.append(f"- {claim}, n = {n}: {'; '.join(cells)}.")
+    every, trained = choose_methods(table)
+    groups = {f"{len(every)} methods": every}
+    if trained and trained != every:
+        names = ", ".join(f"`{name}`" for name in trained)
+        groups[f"{names}, whose means are all above {LOWEST:g}"] = trained
+    for title, bases in groups.items():
+        lines += ["", f"Mean over {title}:", ""]
+        for claim, gains in list_claims(average_methods(table, bases)).items():
+            n = next(iter(gains.values())).n
+            cells = [
+                f"{at}: {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]"
+                for at, gain in gains.items()
+            ]
+            lines.append(f"- {claim}, n = {n}: {'; '.join(cells)}.")
     means = table.mean().unstack("rate")
     rates = list(means.columns)
     lines += ["", f"| method | data | {' | '.join(f'{rate:.0%}' for rate in rates)} |"]
@@ -94,7 +114,7 @@ def arrange_claims(source: str = SOURCE) -> str:
     for (base, form), row in means.iterrows():
         cells = ["" if pd.isna(value) else f"{value:.1f}" for value in row]
         lines.append(f"| `{base}` | {form} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(lines[1:])
 
 
 if __name__ == "__main__":
