@@ -98,7 +98,7 @@ class Checkpoint:
 
         from puarena.training import State
 
-        if not self.path.exists():
+        if not self.path.is_file():  # a pipe would block
             return []
         try:
             if not is_intact(self.path.read_bytes()):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 import uuid
 from collections.abc import Iterable
@@ -62,7 +63,7 @@ class Claim:
 
     def _is_mine(self) -> bool:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return bool(parse_json(self.file.read_text(encoding="utf-8"))["token"] == self.token)
+            return bool(parse_json(_read(self.file))["token"] == self.token)
         return False
 
 
@@ -126,14 +127,14 @@ def _fleet_of(file: Path) -> str:
 def _read_runs(file: Path) -> frozenset[str]:
     """Return the runs of a claimed part; none for a whole fleet, or if that cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return frozenset(parse_json(file.read_text(encoding="utf-8"))["runs"])
+        return frozenset(parse_json(_read(file))["runs"])
     return frozenset()
 
 
 def _is_live(file: Path) -> bool:
     """Return whether the owner of a claim lives; on another machine only its heartbeat can tell."""
     try:
-        owner = parse_json(file.read_text(encoding="utf-8"))
+        owner = parse_json(_read(file))
         if owner["machine"] == MACHINE:
             return is_running(int(owner["pid"]), str(owner["started"]))
     except FileNotFoundError:
@@ -144,6 +145,13 @@ def _is_live(file: Path) -> bool:
         return _file_system_time(file.parent) - file.stat().st_mtime < STALE_SECONDS
     except OSError:
         return False
+
+
+def _read(file: Path) -> str:
+    """Return the text of a claim; a pipe would block, and a device may never end."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise ValueError("it is no file")
+    return file.read_text(encoding="utf-8")
 
 
 def _file_system_time(folder: Path) -> float:

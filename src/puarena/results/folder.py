@@ -646,6 +646,8 @@ class Folder(Results):
         states: dict[Path, dict[str, str]] = {}
         for file in sorted(times, key=lambda file: times[file], reverse=True):
             states[file] = {}
+            if not file.is_file():  # a pipe would block, and a device may never end
+                continue
             with suppress(OSError, SafetensorError), safe_open(file, framework="np") as opened:
                 marks = opened.metadata() or {}
                 if is_intact(file.read_bytes()):
