@@ -59,7 +59,8 @@ def test_the_package_brings_the_tables_of_both_profiles():
         assert {key[0].case for key in cells} == (
             {1, 2} if card.suite == "tabular" else {c for _, c in _in(store)}
         )
-        assert list(card.departs) == describe_departures(store.spec)
+        # A card may say more than its spec: results that are older than a correction say so.
+        assert set(describe_departures(store.spec)) <= set(card.departs)
         assert (not card.departs) or card.departs[0] in " ".join(store.info.notes)
     assert published.find("published:tabular") == published.find("published:tabular-definition")
     assert puarena.load("published:tabular").count("*").fetchall()[0][0] > 3000

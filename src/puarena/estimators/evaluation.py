@@ -290,7 +290,7 @@ def _draw_priors(
     """Return draws of the prior: of the model's distribution, or uniform in the given range."""
     lowest = setting.lowest_prior(rate)
     if prior is not None:
-        ends = (prior, prior) if isinstance(prior, Real) else prior
+        ends = (float(prior), float(prior)) if isinstance(prior, Real) else prior
         return rng.uniform(*check_bounds(ends, setting, rate, f"prior={prior!r}"), DRAWS)
     quantiles = getattr(model, "prior_quantiles_", None)
     if quantiles is None:
