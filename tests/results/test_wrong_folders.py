@@ -17,7 +17,14 @@ from user_errors import raises_user_error
 from wrong_folders import list_commands, make_whole, spoil, try_command
 
 SPEC = {"name": "demo", "problems": [{"dataset": "digits"}]}
-NUMBERS = (*range(16), 88, 1004, 1023, 1157, 1194)  # of wrong folders; 400 are tried by wrong_folders.py
+NUMBERS = (
+    *range(16),
+    88,
+    1004,
+    1023,
+    1157,
+    1194,
+)  # of wrong folders; 400 are tried by wrong_folders.py
 
 
 @pytest.fixture(scope="module")
