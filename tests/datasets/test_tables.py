@@ -11,6 +11,7 @@ import threading
 from functools import partial
 from types import SimpleNamespace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -200,6 +201,16 @@ def test_fashion_mnist_has_its_test_set_at_the_end(tmp_path, monkeypatch):
 def test_bad_tables(tmp_path, text, code, token):
     (tmp_path / "magic.dat").write_text(text)
     fails(partial(datasets.load, "magic", tmp_path), code, token)
+
+
+def test_a_small_parquet_file_of_a_huge_table_is_not_read(tmp_path, monkeypatch):
+    file = tmp_path / "repeated.parquet"
+    duckdb.sql("select 1 as x, 1 as label from range(100000)").write_parquet(str(file))
+    monkeypatch.setattr("puarena.datasets.tables.measure_memory_bytes", lambda: 1_600_000)
+    assert len(read_table(file)) == 100_000
+    assert file.stat().st_size < 100_000
+    monkeypatch.setattr("puarena.datasets.tables.measure_memory_bytes", lambda: 1_599_999)
+    fails(partial(read_table, file), "out-of-resources", "100,000 rows and 2 columns")
 
 
 @pytest.mark.parametrize(

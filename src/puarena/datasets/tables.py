@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ FILE_KINDS = ("csv", "tsv", "parquet", "xlsx", "arff", "dat")
 SEPARATORS = (";", "\t", "|")  # of CSV files, if there is no comma in the first line
 DUCKDB_VECTOR_ROWS = 2048
 CHUNK_ROWS = 200_000  # read at once of a file that may be larger than memory
+BYTES_PER_CELL = 8
 ATTRIBUTE_PATTERN = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|[^\s{]+)\s*(\{?)", re.IGNORECASE)
 MISSING_MARKS = ["?", "<null>", ""]  # of ARFF and KEEL files
 
@@ -161,7 +163,38 @@ def _read_excel(file: Path) -> pd.DataFrame:
 def _read_parquet(file: Path) -> pd.DataFrame:
     import pandas as pd
 
+    _check_fits_memory(file)
     return pd.concat(list(_read_parquet_chunks(file)), ignore_index=True)
+
+
+def measure_memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _check_fits_memory(file: Path) -> None:
+    """Check that a Parquet table fits into memory: repeated values make a huge one a small file."""
+    import duckdb
+
+    try:
+        with duckdb.connect() as connection:
+            shape = (
+                "select (select sum(num_rows) from parquet_file_metadata($1)), (select count(*) "
+                "from parquet_schema($1) where num_children is null)"
+            )
+            (found,) = connection.execute(shape, [glob.escape(str(file))]).fetchall()
+    except duckdb.Error as error:
+        message = f"'{file}' cannot be read as Parquet: {describe_error(error)}"
+        raise UserError(message, "damaged-file") from error
+    rows, columns = int(found[0] or 0), int(found[1])
+    needed, memory = rows * columns * BYTES_PER_CELL, measure_memory_bytes()
+    if needed > memory:
+        raise UserError(
+            f"'{file}' has {rows:,} rows and {columns} columns, {needed / 2**30:.1f} GiB as "
+            f"numbers, and this machine has {memory / 2**30:.1f} GiB of memory; keep fewer rows or "
+            "columns",
+            "out-of-resources",
+        )
 
 
 def _read_parquet_chunks(file: Path) -> Iterator[pd.DataFrame]:
