@@ -324,7 +324,7 @@ PYTHON = {  # the functions that a command's options are parameters of, and what
     "stats": ([summarize], {"with"}),
     "compare": ([compare], {"markdown", "csv"}),
     "fit": (
-        [puarena.PUNetClassifier, PUSearch],
+        [puarena.PUNetClassifier, puarena.PUClassifier.fit, PUSearch],
         {"label", "out", "negative", "positive", "features", "drop", "plugin", "html"},
     ),
     "priors estimate": ([estimate_prior], {"label", "features", "drop"}),

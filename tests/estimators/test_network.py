@@ -23,6 +23,7 @@ from puarena.estimators.network import SettingWarning
 from puarena.pu import HiddenLabels, PUData
 from puarena.training import Fleet, FleetConfig, Row
 from toys import toy
+from user_errors import raises_user_error
 
 X, y, truth = table()
 REGISTERED = [name for name in catalog.names("puarena") if not catalog.get(name).supervised]
@@ -248,8 +249,8 @@ def test_sensitivity_to_the_prior(clf):
     assert report[0]["changed"] == 0
     assert report[2]["positive"] <= report[3]["positive"]
     assert all(np.isfinite(list(row.values())).all() for row in report)
-    # An impossible prior is moved to the nearest possible one.
-    assert clf.sensitivity(X, y, priors=(0.05,))[1]["prior"] > y.mean()
+    with raises_user_error("conflict", "priors=(0.05,)", "greater prior"):
+        clf.sensitivity(X, y, priors=(0.05,))  # less than the labeled share
 
 
 def test_sensitivity_of_a_part_of_the_rows_is_that_of_all():

@@ -146,7 +146,7 @@ def test_residual_networks(make, precision, shape, monkeypatch):
 @pytest.mark.parametrize("make, shape", [(MLP, (5,)), (Small, (3, 5, 5))])
 def test_kernels_are_launched_where_their_tensors_are(make, shape):
     """Triton launches on the current device, which is the first one here."""
-    from puarena.networks.kernels.sgd import sgd_
+    from puarena.networks.kernels.mlp import sgd_
 
     found = []
     for device in ("cpu", "cuda:1"):
