@@ -22,11 +22,15 @@ from shift import arrange_claims
 from puarena import catalog, datasets
 from puarena.cli import methods
 from puarena.metrics import CRITERIA, METRICS
+from puarena.pu import labeling
+from puarena.report.bias import compute_bias_costs
+from puarena.report.render import Bold, Grid
 from puarena.report.tables import format_number
 
 DOCS = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SUITE = "tabular-definition"
+MIN_PAIRS = 3  # with fewer, a column of the table of biased labels has no interval
 
 
 def _suite() -> Published:
@@ -74,6 +78,38 @@ def gains() -> str:
 def shift() -> str:
     """The paper's claims about internal label shift."""
     return arrange_claims()
+
+
+def bias_demo() -> str:
+    """What biased labels cost on digits."""
+    return _arrange_bias("published:bias-demo")
+
+
+def bias_letter() -> str:
+    """What biased labels cost on Letter."""
+    return _arrange_bias("published:bias-letter")
+
+
+def _arrange_bias(source: str) -> str:
+    """Accuracy, AUC and the interval of the gain of each method, by mechanism; the best first."""
+    table = compute_bias_costs(source)
+    ways = [name for name in labeling.list_mechanisms() if name in {*table["labeling"]}]
+    means = table.groupby("method")["mean"].mean().sort_values(ascending=False)
+    lower = {name for name in means.index if catalog.get(name).baseline}
+    rows = []
+    for name in sorted(means.index, key=lambda name: name in lower):
+        cells = table[table["method"] == name].set_index("labeling")
+        texts = []
+        for way in ways:
+            cell = cells.loc[way]
+            text = f"{cell['mean']:.1f}, {cell['auc']:.1f}"
+            if cell["n"] >= MIN_PAIRS and name not in lower:
+                text += f" ({cell['gain_low']:+.1f} to {cell['gain_high']:+.1f})"
+                text = Bold(text) if cell["gain_low"] > 0 else text
+            texts.append(text)
+        rows.append([f"{name} (baseline)" if name in lower else name, *texts])
+    heads = ["at random" if way == labeling.SCAR else way for way in ways]
+    return Grid(["method", *heads], rows).to_markdown()
 
 
 def _listed(means: pandas.Series) -> str:
@@ -126,7 +162,7 @@ def metrics() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part for part in (verdict, standings, best, gains, shift, criteria, metrics)
-} | {"datasets": describe_datasets}
+} | {"datasets": describe_datasets, "bias-demo": bias_demo, "bias-letter": bias_letter}
 
 
 def renewed(text: str) -> str:

@@ -316,7 +316,7 @@ def test_a_fit_says_what_is_doubtful():
     assert "prior=(low, high)" in noise  # the interval is wide
     assert "prior=" not in list_doubts(rng.normal(size=(600, 3)), s[:600], prior=0.5)
     few = s & (np.cumsum(s) <= 20)
-    assert "20 labeled positives" in list_doubts(X, few)
+    assert "20 are labeled" in list_doubts(X, few)
     hidden = np.flatnonzero(truth & ~s)[:20]
     copied = X.copy()
     copied[hidden] = X[np.flatnonzero(s)[:20]]

@@ -14,8 +14,13 @@ from puarena.errors import UserError
 from puarena.priors import METHODS, PriorEstimate, PriorWarning, estimate_prior
 from puarena.priors.estimate import run_method, warn_of_doubts
 from puarena.priors.kernels import compute_gaussian, factor_kernel
-from puarena.priors.methods.saturation import fits_badly
+from puarena.priors.methods.saturation import (
+    find_shortest_interval,
+    fit_saturation,
+    fits_badly,
+)
 from puarena.priors.sample import Sample
+from puarena.pu import labeling
 
 MODEL = LogisticRegression()
 OFF = {
@@ -94,6 +99,19 @@ def place_apart(truth, rng):
 def place_two_kinds(truth, rng):
     """Half of either class is in one place, and cannot be told apart."""
     return 12 * np.where(rng.random(len(truth)) < 0.5, 0, 2 * truth - 1)
+
+
+def test_the_interval_covers_rare_positives_of_which_most_are_labeled():
+    setting, covered = labeling.get_setting("one-sample"), []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        truth = rng.random(800) < 0.035
+        score = rng.normal(size=800) + 1.2 * truth
+        labeled = truth & (rng.random(800) < 0.6)
+        fit = fit_saturation(score[labeled], score[~labeled], setting)
+        low, high = find_shortest_interval(fit.priors, fit.weights)
+        covered.append(low <= truth.mean() <= high)
+    assert np.mean(covered) >= 0.9  # cut off alike at both ends: 0.3
 
 
 def make_scored_sample(p, u):

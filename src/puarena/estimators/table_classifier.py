@@ -48,7 +48,6 @@ from puarena.estimators.model_selection import (
 )
 from puarena.estimators.persistence import save_model
 from puarena.estimators.prior_knowledge import (
-    INTERVAL,
     QUANTILES,
     PriorKnowledge,
     make_quantiles,
@@ -61,7 +60,12 @@ from puarena.priors.estimate import (
     estimate_from_sample,
     warn_of_doubts,
 )
-from puarena.priors.methods.saturation import SaturationFit, compute_quantiles, fit_saturation
+from puarena.priors.methods.saturation import (
+    SaturationFit,
+    compute_quantiles,
+    find_shortest_interval,
+    fit_saturation,
+)
 from puarena.pu import labeling
 from puarena.pu.labels import Labels, check_weights, fill_unlabeled, find_missing, read_labels
 
@@ -332,8 +336,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def _keep_distribution(self, fit: SaturationFit) -> None:
         """Set the attributes of the prior from its distribution."""
         self.prior_quantiles_ = compute_quantiles(fit.priors, fit.weights, QUANTILES)
-        low, high = np.interp(np.array(INTERVAL) / 100, QUANTILES, self.prior_quantiles_)
-        self.prior_, self.prior_interval_ = fit.prior, (float(low), float(high))
+        self.prior_ = fit.prior
+        self.prior_interval_ = find_shortest_interval(fit.priors, fit.weights)
 
     def _weigh_labels(
         self, labeled: npt.NDArray[np.bool_], propensity: Floats
@@ -572,8 +576,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,), optional
             Of networks: their labels, as for ``fit``.
         priors : sequence of float, optional
-            Default: five quantiles of the prior from one end of its interval to the other; if it is
-            known, from half of it to twice it.
+            Default: both ends of its interval and the quartiles between them; if it is known, from
+            half of it to twice it.
 
         Returns
         -------
@@ -621,8 +625,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             check_bounds((each, each), setting, rate, f"priors={priors!r}")
         low, high = self.prior_interval_
         if priors is None and low < high:
-            levels = [0.025, 0.25, 0.5, 0.75, 0.975]
-            wanted = np.interp(levels, QUANTILES, self.prior_quantiles_).tolist()
+            quartiles = np.interp([0.25, 0.5, 0.75], QUANTILES, self.prior_quantiles_).tolist()
+            wanted = [low, *quartiles, high]
         elif priors is None:
             wanted = [self.prior_ * factor for factor in (0.5, 0.7, 1.4, 2.0)]
         margin = MIN_PRIOR_DISTANCE * (1 - lowest)
