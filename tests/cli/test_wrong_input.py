@@ -201,6 +201,7 @@ FIT = [
     ("fit t.csv --label s --out m --setting sample", "'sample'"),
     ("fit t.csv --label s --out m --selection acuracy", "acuracy"),
     ("fit t.csv --label s --out m --threshold half", "half"),
+    ("fit t.csv --label s --out m --text nonsense", "nonsense"),
     ("fit t.csv --label s --out m --features z", "'z'"),
     ("fit t.csv --label s --out m --drop a,b", "'s'"),
 ]

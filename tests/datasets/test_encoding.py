@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+from pu_tables import needs_embeddings, notes
 from puarena.datasets.encoding import (
     MAX_CATEGORIES,
     TableEncoder,
@@ -13,6 +18,8 @@ from puarena.datasets.encoding import (
     fill_gaps,
     make_benchmark_encoder,
 )
+from puarena.errors import PUWarning
+from user_errors import raises_user_error
 
 N = 40
 NUMBERS = np.arange(N, dtype=float)
@@ -189,6 +196,78 @@ def test_text_is_read_by_its_words():
     assert encoder.encode(table.iloc[:2].assign(note=None))[2].shape == (2, linear.shape[1])
     engine = 1 + encoder.texts["note"].words.vocabulary_["engine"]
     np.testing.assert_array_equal(linear[:, engine].toarray()[:, 0] > 0, subject)
+    np.testing.assert_array_equal(encoder.dense(table), dense)
+    np.testing.assert_array_equal(encoder.tree(table), tree)
+
+
+@needs_embeddings
+def test_embeddings_know_words_that_were_not_fitted_to():
+    (old, cars), (new, answers) = notes(), notes(new=True)
+    right = {}
+    for text in ("words", "embeddings"):
+        encoder = TableEncoder(text=text).fit(old)
+        for form in (0, 2):  # of networks, and of linear models
+            model = LogisticRegression().fit(encoder.encode(old)[form], cars)
+            assert model.score(encoder.encode(old)[form], cars) > 0.99
+            right[text, form] = model.score(encoder.encode(new)[form], answers)
+    assert max(right["words", 0], right["words", 2]) < 0.6
+    assert min(right["embeddings", 0], right["embeddings", 2]) > 0.9
+
+
+@needs_embeddings
+def test_forms_with_an_embedding():
+    table, _ = notes()
+    table["title"] = table["note"] + " note"
+    words, encoder = TableEncoder().fit(table), TableEncoder(text="embeddings").fit(table)
+    forms, plain = encoder.encode(table), words.encode(table)
+    assert forms[0].shape[1] == encoder.width == len(set(encoder.dense_names))
+    np.testing.assert_array_equal(forms[1], plain[1])
+    for form in range(3):
+        at = [column for place in encoder.find_places().values() for column in place[form]]
+        assert sorted(at) == list(range(forms[form].shape[1]))
+    # What find_places calls the linear form of a text has its words, and a vector of length 1.
+    note = forms[2][:, encoder.find_places()["note"][2]].toarray()
+    np.testing.assert_array_equal(
+        note[:, :-256], encoder.texts["note"].words.transform(table["note"]).toarray()
+    )
+    np.testing.assert_allclose(np.linalg.norm(note[:, -256:], axis=1), 1)
+    assert "wordllama" in str(encoder.describe())
+    assert "wordllama" not in str(words.describe())
+
+
+@needs_embeddings
+def test_any_text_has_an_embedding():
+    table, _ = notes()
+    encoder = TableEncoder(text="embeddings").fit(table)
+    odd = ["", None, " ", "\ud800", "engine \x00 oil", "car " * 100_000, 7, "engine oil"]
+    dense, _, linear = encoder.encode(pd.DataFrame({"note": odd, "x": 0.0}))
+    assert np.isfinite(dense).all()
+    assert np.isfinite(linear.toarray()).all()
+    assert not dense[:3, 1:].any()
+    assert dense[3:, 1:].any(axis=1).all()
+    # A row is the same alone, and a column without any text is one of missing texts.
+    alone = pd.DataFrame({"note": odd[-1:], "x": 0.0})
+    np.testing.assert_array_equal(encoder.dense(alone)[0], dense[-1])
+    for missing in (None, np.nan):
+        assert not encoder.dense(alone.assign(note=missing))[:, 1:].any()
+
+
+@needs_embeddings
+def test_another_version_of_the_embedding_is_warned_of():
+    table, _ = notes()
+    encoder = TableEncoder(text="embeddings").fit(table)
+    encoder.texts["note"] = replace(encoder.texts["note"], embedding="wordllama 0.1")
+    with pytest.warns(PUWarning, match=r"wordllama 0\.1"):
+        encoder.dense(table)
+
+
+def test_embeddings_need_a_package_and_words_do_not(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    table, _ = notes()
+    assert TableEncoder().fit(table).texts
+    assert TableEncoder(text="embeddings").fit(table[["x"]]).width == 1
+    with raises_user_error("missing-dependency", "puarena[text]"):
+        TableEncoder(text="embeddings").fit(table)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 
-from pu_tables import table
-from puarena import PUClassifier, PUScorer, PUSearch, catalog, classics
+from pu_tables import notes, table
+from puarena import PUClassifier, PUNetClassifier, PUScorer, PUSearch, catalog, classics
 from puarena.datasets.encoding import TableEncoder, TableWarning
 from puarena.estimators import classifier
 from puarena.estimators.learners import describe_report
-from puarena.priors import PriorWarning
+from puarena.priors import PriorWarning, estimate_prior
 
 X, y, truth = table(600, prior=0.4, labeled=0.4, seed=1)
 SGD = SGDClassifier(loss="log_loss", random_state=0)
@@ -281,3 +282,17 @@ def test_metadata_is_routed():
         inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), search)
         assert inside.fit(BX, by, sample_weight=weight).predict(BX).shape == by.shape
         assert PUClassifier(SGD).set_partial_fit_request(sample_weight=True) is not None
+
+
+@pytest.mark.parametrize("estimator", [PUClassifier, PUNetClassifier])
+def test_ways_to_read_text(estimator):
+    with pytest.raises(InvalidParameterError, match="nonsense"):
+        estimator(text="nonsense").fit(X, y)
+
+
+def test_a_table_of_nothing_but_text():
+    frame, cars = notes()
+    labeled = cars & (np.arange(len(frame)) % 2 == 0)
+    assert estimate_prior(frame[["note"]], labeled).value == pytest.approx(cars.mean(), abs=0.1)
+    clf = PUClassifier("elkan-noto", random_state=0).fit(frame[["note"]], labeled)
+    assert (clf.predict(frame[["note"]]) == cars).mean() > 0.9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import zipfile
 
 import numpy as np
@@ -21,14 +22,16 @@ from sklearn.ensemble import (
 )
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree._tree import Tree
 
-from pu_tables import quick, table
+from pu_tables import needs_embeddings, notes, quick, table
 from puarena import PUClassifier, PUSearch, UserError, catalog, load_model, save_model
 from puarena.estimators.persistence import ABOUT, FORMAT_VERSION
+from user_errors import raises_user_error
 
 X, y, truth = table(200)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(X[:, 0] > 0, "A", "B"))
@@ -65,6 +68,22 @@ def test_a_loaded_model_predicts_the_same(clf, tmp_path):
     assert again.feature_names_in_.tolist() == FRAME.columns.tolist()
     if hasattr(clf, "partial_fit"):
         assert again.partial_fit(FRAME, np.where(y, "positive", "unlabeled")).batches_.rows == 400
+
+
+@needs_embeddings
+@pytest.mark.parametrize("make", [PUClassifier, quick])
+def test_a_model_of_texts_needs_the_embedding_again(make, tmp_path, monkeypatch):
+    (old, cars), (new, answers) = notes(), notes(new=True)
+    clf = make(text="embeddings", prior=0.5, random_state=0)
+    clf.fit(old, cars & (np.arange(len(old)) % 2 == 0))
+    assert roc_auc_score(answers, clf.predict_proba(new)[:, 1]) > 0.9
+    clf.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(new), clf.predict_proba(new))
+    assert again.text == "embeddings"
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with raises_user_error("missing-dependency", "puarena[text]"):
+        load_model(tmp_path / "model").predict(new)
 
 
 PIPELINES = {

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from pu_tables import quick, table
+from pu_tables import needs_embeddings, notes, quick, table
 from puarena import load_model
 from puarena.cli import app
 from puarena.estimators.table_fit import fit_table
@@ -111,6 +113,27 @@ def test_what_fit_left_out_is_not_needed(csv):
     assert "customer_id" in done.output
     run("predict", "m", csv, "--out", "s.csv")
     assert load_model("m").encoder_.dropped == ["id", "customer_id"]
+
+
+@needs_embeddings
+def test_texts_by_an_embedding_from_the_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (old, cars), (new, answers) = notes(), notes(new=True)
+    old.assign(s=(cars & (np.arange(len(old)) % 2 == 0)).astype(int)).to_csv("old.csv", index=False)
+    new.to_csv("new.csv", index=False)
+    words = ["fit", "old.csv", "--label", "s", "--prior", 0.5, "--text", "embeddings"]
+    words += ["--algorithm", "nnpu", "--steps", 60]
+    assert "wordllama" in run(*words, "--out", "model", "--html", "fit.html").stdout
+    assert "wordllama" in Path("fit.html").read_text(encoding="utf-8")
+    predict = ["predict", "model", "new.csv", "--out", "scores.csv"]
+    run(*predict)
+    assert roc_auc_score(answers, pd.read_csv("scores.csv")["probability"]) > 0.9
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    for line in ([*words, "--out", "other"], predict):
+        done = run(*line, code=2)
+        assert "puarena[text]" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert not Path("other").exists()
 
 
 def test_search_and_estimated_prior_from_the_shell(csv):

@@ -99,6 +99,10 @@ def fit(
     threshold: Threshold = "model",
     costs: Costs = None,
     budget: Budget = None,
+    text: Annotated[
+        Literal["words", "embeddings"],
+        typer.Option(help="how free text is read; embeddings need puarena[text]"),
+    ] = "words",
     groups: Annotated[
         str | None,
         typer.Option(
@@ -148,6 +152,7 @@ def fit(
                 threshold=threshold,
                 costs=costs,
                 budget=budget,
+                text=text,
                 groups=None if groups is None else frame[groups],
                 steps=steps,
                 search=search,
@@ -168,8 +173,8 @@ def fit(
         log.warning(f"warning: {fitted.bias_warning}")
     options = "".join(f" --plugin {path}" for path in plugin or ())
     following = f"puarena predict {out} TABLE --out scores.csv{options}"
-    text = f"{fitted.describe()}\nmodel in {out}; next: {following}{page}"
-    emit(ctx, {"out": out, "html": html, **fitted.to_dict()}, text)
+    summary = f"{fitted.describe()}\nmodel in {out}; next: {following}{page}"
+    emit(ctx, {"out": out, "html": html, **fitted.to_dict()}, summary)
 
 
 @app.command()

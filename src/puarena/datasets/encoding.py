@@ -7,7 +7,7 @@ becomes the column's median and sets an indicator, a category becomes one 0/1 co
 value and one for the others, and a text becomes the leading components of its words. *Tree*, for
 trees: a missing number stays missing, and a category becomes the index of its value. *Linear*, only
 of tables with text: the dense columns on one scale, and the weights of all words as a sparse
-matrix.
+matrix. An embedding of a text, if one is wanted, is added to the dense and to the linear form.
 
 scikit-learn's ``OneHotEncoder`` and ``SimpleImputer`` were tried: ``max_categories=…`` counts
 missing values among the others, ``add_indicator=True`` moves indicators to the end, and neither
@@ -20,6 +20,10 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +62,10 @@ MIN_TEXT_WORDS = 4  # a column of this mean length is free text if its values ar
 MAX_WORDS = 20_000  # words of a text column
 MIN_WORD_ROWS = 3  # rarer words are left out
 TEXT_COMPONENTS = 100  # of a text column in the dense form and in that of trees
+WORDS, EMBEDDINGS = "words", "embeddings"  # the ways to read free text
+EMBEDDING_PACKAGE = "wordllama"  # MIT; its files are part of it, so nothing is downloaded
+EMBEDDING_COLUMNS = 256
+EMBEDDED_ROWS = 1_000  # texts that are split into tokens at once
 MAX_LOG_ODDS = 5.0  # of the share of labeled rows with a value
 MISSING, OTHER = "(missing)", "(other)"
 MAX_SHOWN_VALUES = 5  # in a warning
@@ -108,14 +116,36 @@ class EncodedColumn:
 
 @dataclass(frozen=True)
 class TextModel:
-    """The words of a text column, and the leading components of their weights."""
+    """The words of a text column, and the leading components of their weights.
+
+    ``embedding`` names the package, with its version, whose embedding is added; empty: none.
+    """
 
     words: TfidfVectorizer
     components: TruncatedSVD
+    embedding: str = ""
 
-    def weigh(self, values: Texts) -> csr_matrix:
-        """Return the weights of the words of every row."""
-        return self.words.transform([value or "" for value in values])
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """The numbers of columns of the dense form, that of trees, and the linear one."""
+        count, more = len(self.components.components_), EMBEDDING_COLUMNS if self.embedding else 0
+        return count + more, count, len(self.words.vocabulary_) + more
+
+    def encode(self, values: Texts) -> tuple[FloatMatrix, FloatMatrix, csr_matrix]:
+        """Return the dense form, that of trees, and the linear one.
+
+        Trees split by one column at a time, and rank worse if they are given the embedding.
+        """
+        weights = self.words.transform([value or "" for value in values])
+        components = self.components.transform(weights)
+        if not self.embedding:
+            return components, components, weights
+        from scipy import sparse
+
+        # Rows of words and of the embedding have length 1: neither needs another scale.
+        vectors = _embed_texts(values, self.embedding)
+        linear = sparse.hstack([weights, sparse.csr_matrix(vectors)], format="csr")
+        return np.hstack([components, vectors]), components, linear
 
 
 class TableEncoder:
@@ -127,10 +157,13 @@ class TableEncoder:
         Keep every column and, of categories, every value, as benchmark datasets do. Otherwise
         columns that identify rows are left out, free text is read by its words, and values of
         categories beyond the most frequent count as one.
+    text
+        ``"words"``, or ``"embeddings"`` to read free text by an embedding, too.
     """
 
-    def __init__(self, keep_all: bool = False) -> None:
+    def __init__(self, keep_all: bool = False, text: str = WORDS) -> None:
         self.keep_all = keep_all
+        self.text = text
         self.columns: list[EncodedColumn] = []
         self.texts: dict[str, TextModel] = {}
         self.rates: TargetEncoder | None = None  # shares of labeled rows, see ``fit_rates``
@@ -175,7 +208,7 @@ class TableEncoder:
             return _fit_numbers(name, days, day_first)
         counts = Counter(present)
         if not self.keep_all and _is_free_text(counts, len(present)):
-            model = _fit_words(values)
+            model = _fit_words(values, self.text == EMBEDDINGS)
             if model is not None:
                 self.texts[name] = model
                 return EncodedColumn(name, "text")
@@ -236,52 +269,47 @@ class TableEncoder:
         table = self._match_columns(X)
         if rates is None and self.rates is not None:
             rates = _compute_log_odds(self.rates.transform(self._read_levels(X, fitted=True)))
-        words = self._weigh_words(table)
+        texts = self._encode_texts(table)
         more = [] if rates is None else [rates]
-        more += [self.texts[name].components.transform(w) for name, w in words.items()]
-        dense = np.concatenate([*_make_dense(table), *more], axis=1)
-        tree = np.concatenate([*_make_tree(table), *more], axis=1)
-        return np.ascontiguousarray(dense), tree, self._join_linear(table, rates, words)
+        dense = [*_make_dense(table), *more, *(text[0] for text in texts)]
+        tree = [*_make_tree(table), *more, *(text[1] for text in texts)]
+        linear = None
+        if texts:
+            from scipy import sparse
 
-    def _weigh_words(
+            scaled = map(sparse.csr_matrix, [*_make_dense(table, scaled=True), *more])
+            linear = sparse.hstack([*scaled, *(text[2] for text in texts)], format="csr")
+        return (
+            np.ascontiguousarray(np.concatenate(dense, axis=1)),
+            np.concatenate(tree, axis=1),
+            linear,
+        )
+
+    def _encode_texts(
         self, table: list[tuple[EncodedColumn, npt.NDArray[Any]]]
-    ) -> dict[str, csr_matrix]:
-        return {
-            column.name: self.texts[column.name].weigh(values)
+    ) -> list[tuple[FloatMatrix, FloatMatrix, csr_matrix]]:
+        """Return the three forms of every text column."""
+        return [
+            self.texts[column.name].encode(values)
             for column, values in table
             if column.kind == "text"
-        }
-
-    def _join_linear(
-        self,
-        table: list[tuple[EncodedColumn, npt.NDArray[Any]]],
-        rates: FloatMatrix | None,
-        words: dict[str, csr_matrix],
-    ) -> csr_matrix | None:
-        """Return the scaled dense columns beside the weights of words."""
-        if not words:
-            return None
-        from scipy import sparse
-
-        parts = [sparse.csr_matrix(part) for part in _make_dense(table, scaled=True)]
-        if rates is not None:
-            parts.append(sparse.csr_matrix(rates))
-        return sparse.hstack([*parts, *words.values()], format="csr")
+        ]
 
     def dense(self, X: Any) -> FloatMatrix:
         """Return numbers without gaps, indicators of gaps, and 0/1 columns of categories."""
         if isinstance(X, np.ndarray) and self._is_plain and (np.abs(X) <= MAX_NUMBER).all():
             return X.astype(np.float64, copy=False)
         table = self._match_columns(X)
-        words = self._weigh_words(table)
-        text = [self.texts[name].components.transform(w) for name, w in words.items()]
-        return np.ascontiguousarray(np.concatenate([*_make_dense(table), *text], axis=1))
+        texts = [text[0] for text in self._encode_texts(table)]
+        return np.ascontiguousarray(np.concatenate([*_make_dense(table), *texts], axis=1))
 
     def tree(self, X: Any) -> FloatMatrix:
         """Return one column for each, with missing values as NaN."""
         if isinstance(X, np.ndarray) and all(each.kind == "number" for each in self.columns):
             return X.astype(np.float64, copy=False)
-        return np.concatenate(_make_tree(self._match_columns(X)), axis=1)
+        table = self._match_columns(X)
+        texts = [text[1] for text in self._encode_texts(table)]
+        return np.concatenate([*_make_tree(table), *texts], axis=1)
 
     @property
     def _is_plain(self) -> bool:
@@ -292,8 +320,9 @@ class TableEncoder:
         """The names of the columns of the dense form, without shares of labeled rows."""
         names = [name for column in self.columns for name in column.dense_names]
         for name, model in self.texts.items():
-            count = model.components.components_.shape[0]
+            width, count, _ = model.widths
             names += [f"{name} component {at + 1}" for at in range(count)]
+            names += [f"{name} embedding {at + 1}" for at in range(width - count)]
         return names
 
     def find_places(self) -> dict[str, tuple[list[int], list[int], list[int]]]:
@@ -319,8 +348,7 @@ class TableEncoder:
             if self.rates is not None and column.has_others:
                 append(column.name, 1, 1, 1)
         for name, model in self.texts.items():
-            count = model.components.components_.shape[0]
-            append(name, count, count, len(model.words.vocabulary_))
+            append(name, *model.widths)
         return places
 
     @property
@@ -340,7 +368,10 @@ class TableEncoder:
             "many values (frequent ones, and the share of labeled rows by value)": [
                 column.name for column in self.columns if column.has_others
             ],
-            "text (by its words)": list(self.texts),
+            "text (by its words)": [n for n, each in self.texts.items() if not each.embedding],
+            "text (by its words and an embedding)": [
+                f"{name} ({each.embedding})" for name, each in self.texts.items() if each.embedding
+            ],
             "dates (year, month, weekday, days)": [
                 column.name for column in self.columns if column.kind == "date"
             ],
@@ -442,7 +473,7 @@ def _fit_numbers(name: str, values: npt.NDArray[Any], day_first: bool = False) -
     )
 
 
-def _fit_words(values: Texts) -> TextModel | None:
+def _fit_words(values: Texts, embeds: bool) -> TextModel | None:
     """Return the words of a text column; None if no word is frequent enough."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -462,7 +493,59 @@ def _fit_words(values: Texts) -> TextModel | None:
     if weights.shape[1] < 2:
         return None
     count = min(TEXT_COMPONENTS, weights.shape[1] - 1)
-    return TextModel(words, TruncatedSVD(count, random_state=0).fit(weights))
+    components = TruncatedSVD(count, random_state=0).fit(weights)
+    return TextModel(words, components, _find_embedding()[1] if embeds else "")
+
+
+def _find_embedding() -> tuple[Path, str]:
+    """Return the folder of the package that has the embedding, and its name and version."""
+    spec = find_spec(EMBEDDING_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise UserError(
+            f"text={EMBEDDINGS!r} needs {EMBEDDING_PACKAGE}; install it with: "
+            "pip install 'puarena[text]'",
+            "missing-dependency",
+        )
+    return Path(spec.origin).parent, f"{EMBEDDING_PACKAGE} {version(EMBEDDING_PACKAGE)}"
+
+
+@cache
+def _load_embedding(folder: Path) -> tuple[Any, npt.NDArray[np.float32]]:
+    """Return what splits a text into tokens, and the vector of every token."""
+    # Only the files of wordllama are used. To import it sets up logging for the whole program, and
+    # its own mean pads 64 texts to the longest of them, for which a book needs gigabytes.
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    vectors = load_file(folder / f"weights/l2_supercat_{EMBEDDING_COLUMNS}.safetensors")
+    return tokenizer, vectors["embedding.weight"].astype(np.float32)
+
+
+def _embed_texts(values: Texts, fitted: str) -> FloatMatrix:
+    """Return the mean vector of the tokens of every text, of length 1; zeros if there are none.
+
+    ``fitted`` is the package and version that the model was fitted with.
+    """
+    folder, found = _find_embedding()
+    if found != fitted:
+        message = f"the model was fitted with the embedding of {fitted}, and {found} is installed"
+        warnings.warn(message, PUWarning, stacklevel=2)
+    tokenizer, vectors = _load_embedding(folder)
+    means = np.zeros((len(values), EMBEDDING_COLUMNS))
+    # The tokenizer refuses halves of surrogate pairs.
+    texts = [(value or "").encode(errors="replace").decode() for value in values]
+    for start in range(0, len(texts), EMBEDDED_ROWS):
+        batch = tokenizer.encode_batch(
+            texts[start : start + EMBEDDED_ROWS], add_special_tokens=False
+        )
+        for row, tokens in enumerate(batch, start):
+            once, counts = np.unique(np.array(tokens.ids, np.int64), return_counts=True)
+            means[row] = (vectors[once] * counts[:, None]).sum(0)
+    length = np.linalg.norm(means, axis=1, keepdims=True)
+    return means / np.where(length > 0, length, 1.0)
 
 
 def _is_free_text(counts: Counter[str], rows: int) -> bool:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from puarena import catalog
 from puarena.classics.wrapper import fit_weighted
+from puarena.datasets.encoding import WORDS
 from puarena.errors import UserError
 from puarena.estimators.calibration import average_posterior
 from puarena.estimators.doubts import warn_of_fit
@@ -141,6 +142,9 @@ class PUClassifier(TableClassifier):
     positive_label : optional
         The value of ``y`` that marks labeled positives; required if ``y`` is text other than
         "positive", "unlabeled" and "negative".
+    text : {"words", "embeddings"}, default="words"
+        How free text is read: by its words, or by an embedding, too, which tells that two words
+        mean the same; for it, ``pip install 'puarena[text]'``.
     max_samples : int, default=50000
         Of more labeled, or more unlabeled, rows a random part of this size is used.
     random_state : int, RandomState or None, default=None
@@ -204,6 +208,7 @@ class PUClassifier(TableClassifier):
         costs: Any = None,
         budget: float | None = None,
         positive_label: Any = None,
+        text: str = WORDS,
         max_samples: int = 50_000,
         random_state: Any = None,
         device: str = "auto",
@@ -219,6 +224,7 @@ class PUClassifier(TableClassifier):
         self.costs = costs
         self.budget = budget
         self.positive_label = positive_label
+        self.text = text
         self.max_samples = max_samples
         self.random_state = random_state
         self.device = device

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from puarena import algorithms, catalog, metrics, networks, paper
 from puarena.algorithms import Setup
+from puarena.datasets.encoding import WORDS
 from puarena.errors import PUWarning, UserError
 from puarena.estimators.calibration import PUScores, fit_slopes
 from puarena.estimators.cuts import keep_rows
@@ -409,6 +410,9 @@ class PUNetClassifier(TableClassifier):
     positive_label : optional
         The value of ``y`` that marks labeled positives; required if ``y`` is text other than
         "positive", "unlabeled" and "negative".
+    text : {"words", "embeddings"}, default="words"
+        How free text is read: by its words, or by an embedding, too, which tells that two words
+        mean the same; for it, ``pip install 'puarena[text]'``.
     max_samples : int, default=50000
         Of more labeled, or more unlabeled, rows a random part of this size is used.
     random_state : int, RandomState or None, default=None
@@ -489,6 +493,7 @@ class PUNetClassifier(TableClassifier):
         budget: float | None = None,
         standardize: bool = True,
         positive_label: Any = None,
+        text: str = WORDS,
         max_samples: int = 50_000,
         random_state: Any = None,
         device: str = "auto",
@@ -514,6 +519,7 @@ class PUNetClassifier(TableClassifier):
         self.budget = budget
         self.standardize = standardize
         self.positive_label = positive_label
+        self.text = text
         self.max_samples = max_samples
         self.random_state = random_state
         self.device = device

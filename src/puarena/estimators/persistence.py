@@ -19,7 +19,7 @@ from puarena.errors import UserError
 from puarena.estimators.loaded_arrays import check_arrays
 from puarena.utils.files import write_file
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 ABOUT = "puarena.json"  # a member of the file: the version of the format and of puarena
 
 # What a file may contain besides the classes that skops itself trusts, which are those of numpy,

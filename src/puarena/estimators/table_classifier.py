@@ -22,6 +22,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from puarena.datasets.encoding import (
+    EMBEDDINGS,
+    WORDS,
     TableEncoder,
     TableWarning,
     describe_new_values,
@@ -92,6 +94,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         "costs": [tuple, list, np.ndarray, None],
         "budget": [Interval(Real, 0, None, closed="neither"), None],
         "positive_label": "no_validation",  # type: ignore[dict-item]
+        "text": [StrOptions({WORDS, EMBEDDINGS})],
         "max_samples": [Interval(Integral, 10, None, closed="left")],
         "random_state": ["random_state"],
         "device": [str],
@@ -106,6 +109,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     costs: Any
     budget: float | None
     positive_label: Any
+    text: str
     max_samples: int
     random_state: Any
     verbose: int
@@ -188,7 +192,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         rows = self._draw_rows(labels.positive, rng)
         rate, data_rows = float(labels.positive.mean()), len(labels.positive)
         used = X if len(rows) == data_rows else _safe_indexing(X, rows)
-        self.encoder_ = None if sparse.issparse(X) else TableEncoder().fit(used)
+        self.encoder_ = None if sparse.issparse(X) else TableEncoder(text=self.text).fit(used)
         if groups is None and self.encoder_ is not None and is_frame(used):
             warn_of_groups(used, self.encoder_.dropped)
         known = self._set_prior(X, labels, propensity, seed)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from puarena import catalog
+from puarena.datasets.encoding import WORDS
 from puarena.errors import UserError
 from puarena.estimators.classifier import AUTO, PUClassifier
 from puarena.estimators.learners import describe_report
@@ -101,6 +102,7 @@ def fit_table(
     threshold: str = "model",
     costs: Any = None,
     budget: float | None = None,
+    text: str = WORDS,
     groups: Any = None,
     steps: int = 2000,
     search: int = 1,
@@ -118,7 +120,7 @@ def fit_table(
         1 for labeled positives, 0 for unlabeled rows, -1 for known negatives.
     algorithm : str, default="auto"
         ``"auto"`` or a name in ``puarena list algorithms``.
-    prior, label_frequency, setting, selection, threshold, costs, budget : optional
+    prior, label_frequency, setting, selection, threshold, costs, budget, text : optional
         As in :class:`PUClassifier`.
     groups : array-like of shape (n_samples,), optional
         As for :meth:`PUClassifier.fit`.
@@ -151,6 +153,7 @@ def fit_table(
         threshold=threshold,
         costs=costs,
         budget=budget,
+        text=text,
         random_state=random_state,
         device=device,
         verbose=int(verbose),

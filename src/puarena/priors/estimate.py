@@ -255,7 +255,7 @@ def draw_sample(
         return Sample(X[:n_p], X[n_p:], model, folds, random_state, notes, rate=rate)
     if encoder is None:
         encoder = TableEncoder().fit(X)
-    dense, tree = encoder.dense(X), encoder.tree(X)
+    dense, tree, _ = encoder.encode(X)
     return Sample(
         x_p=dense[:n_p],
         x_u=dense[n_p:],
