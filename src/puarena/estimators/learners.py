@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.tree import DecisionTreeClassifier
@@ -150,6 +151,9 @@ class FittedClassifier:
     def score(self, rows: EncodedRows) -> Floats:
         """Return its decision, or the log-odds of its probability."""
         x = rows.tree if self.takes_gaps else rows.dense
+        if isinstance(self.estimator, HistGradientBoostingClassifier):
+            # Every tree reads a few columns of all rows: side by side they are read much faster.
+            x = np.asfortranarray(x)
         if hasattr(self.estimator, "decision_function") and not isinstance(
             self.estimator, PUWrapper
         ):
