@@ -39,6 +39,7 @@ Index = npt.NDArray[np.int64]
 FOLDS = 5
 TREES_PER_FOLD = 10
 MAX_BAG_ROWS = 2_000  # rows of P, and of U, in the bag of a tree
+LARGE_BAG_ROWS = 500  # with more in its bag, a tree splits by one of half of the columns
 MANY_ROWS = 100_000  # with more, trees have larger leaves
 NEGATIVE_WEIGHT = 3.0  # of a known negative, relative to an unlabeled row
 
@@ -279,6 +280,8 @@ class TreeLearner(Learner):
     def _fit_tree(self, table: PUTable, bag: Index, seed: int) -> DecisionTreeClassifier:
         # Large bags: fewer features per split and larger leaves keep the time and the model small.
         options: dict[str, Any] = {"min_samples_leaf": 2}
+        if len(bag) > LARGE_BAG_ROWS:
+            options["max_features"] = 0.5
         if len(bag) > MAX_BAG_ROWS:
             leaf = 20 if table.data_rows > MANY_ROWS else 5
             options = {"min_samples_leaf": leaf, "max_features": "sqrt"}
