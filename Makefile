@@ -1,6 +1,8 @@
 # make demo: a first benchmark and its table. make test: lint and all tests. Needs Python 3.11+.
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
+# text needs a newer numpy than the oldest that is supported: with constraints/oldest.txt EXTRAS=dev.
+EXTRAS ?= dev,text
 BIN := .venv/bin
 
 .PHONY: setup demo test lint test-gpu replicate site docs dist clean
@@ -10,7 +12,7 @@ setup: .venv/.ready
 .venv/.ready: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e '.[$(EXTRAS)]'
 	touch $@
 
 demo: setup

@@ -108,10 +108,12 @@ class EncodedColumn:
 
     def read_codes(self, values: Texts) -> FloatMatrix:
         """Return the index of each value, NaN for missing and for unknown values."""
+        import pandas as pd
+
         index = {value: float(code) for code, value in enumerate(self.values)}
         other = float(len(self.values)) if self.has_others else np.nan
-        index_of = [np.nan if value is None else index.get(value, other) for value in values]
-        return np.array(index_of, np.float64)
+        place, given = pd.factorize(values)  # -1, the last place, is that of missing values
+        return np.array([*(index.get(value, other) for value in given), np.nan])[place]
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,8 @@ class TableEncoder:
         from sklearn.model_selection import KFold
         from sklearn.preprocessing import TargetEncoder
 
-        levels, target = self._read_levels(X, fitted=False), labeled.astype(float)
+        table = self._match_columns(X)
+        levels, target = self._read_levels(table, fitted=False), labeled.astype(float)
         shares = np.zeros(levels.shape)
         folds = KFold(min(RATE_FOLDS, len(target)), shuffle=True, random_state=seed % 2**31)
         for rest, held in folds.split(levels):
@@ -239,10 +242,12 @@ class TableEncoder:
         self.rates = TargetEncoder(target_type="continuous").fit(levels, target)
         return _compute_log_odds(shares)
 
-    def _read_levels(self, X: Any, fitted: bool) -> Texts:
+    def _read_levels(
+        self, table: list[tuple[EncodedColumn, npt.NDArray[Any]]], fitted: bool
+    ) -> Texts:
         """Return the columns with many values; rare values count as one."""
         parts: list[Texts] = []
-        for column, values in self._match_columns(X):
+        for column, values in table:
             if not column.has_others:
                 continue
             values = np.array([MISSING if value is None else value for value in values], object)
@@ -268,7 +273,7 @@ class TableEncoder:
             return self.dense(X), self.tree(X), None
         table = self._match_columns(X)
         if rates is None and self.rates is not None:
-            rates = _compute_log_odds(self.rates.transform(self._read_levels(X, fitted=True)))
+            rates = _compute_log_odds(self.rates.transform(self._read_levels(table, fitted=True)))
         texts = self._encode_texts(table)
         more = [] if rates is None else [rates]
         dense = [*_make_dense(table), *more, *(text[0] for text in texts)]
@@ -721,6 +726,8 @@ def _has_integers(column: Any) -> bool:
 
 
 def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
+    import pandas as pd
+
     is_polars = hasattr(column.dtype, "is_temporal")
     values = _read_polars(column) if is_polars else _read_pandas(column)
     if values.dtype.kind == "m":
@@ -729,7 +736,7 @@ def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
         raise ValueError(f"Input X contains infinity: column '{name}'.")
     if values.dtype.kind != "O":
         return values
-    missing = np.array([value is None or value != value for value in values], bool)
+    missing = pd.isna(values)
     present = values[~missing]
     number_kinds = (bool, int, float, np.bool_, np.number)
     if all(isinstance(value, number_kinds) for value in present):
@@ -737,12 +744,14 @@ def _read_column(name: str, column: Any) -> npt.NDArray[Any]:
         numbers[~missing] = present.astype(float)
         return numbers
     texts = np.full(len(values), None, object)
-    texts[~missing] = [_spell(value) for value in present]
+    texts[~missing] = [
+        value.strip() if isinstance(value, str) else _spell(value) for value in present
+    ]
     return texts
 
 
 def _spell(value: Any) -> str:
-    """Return the text of a value; of a date as ISO 8601."""
+    """Return the text of a value that is none; of a date as ISO 8601."""
     return value.isoformat() if hasattr(value, "isoformat") else str(value).strip()
 
 

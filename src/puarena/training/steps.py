@@ -63,9 +63,9 @@ class Stepper:
             0 if on_cpu else torch.zeros(1, dtype=torch.int64, device=fleet.device)
         )
         self.last_loss = torch.zeros(len(fleet.rows), dtype=fleet.dtype, device=fleet.device)
-        # Rows never mix: each loss has its own gradient. A single one needs no weights; torch
-        # imports sympy for them.
-        self.ones = torch.ones_like(self.last_loss) if len(fleet.rows) > 1 else None
+        # Rows never mix: each loss has its own gradient, as their sum has. A GPU sums nothing; on a
+        # CPU torch would import sympy for the weights, which takes longer than a short training.
+        self.ones = None if on_cpu else torch.ones_like(self.last_loss)
         self.block: dict[str, Tensor] = {}
         self.filled = 0  # steps of this phase whose needs are in the block, or were
         points = len(fleet.rows) * (fleet.algorithm.setup.batch_p + fleet.algorithm.setup.batch_u)
@@ -198,7 +198,10 @@ class Stepper:
             factors = {name: self._rate_factor(name, batch) for name, _ in trained}
             for name, factor in factors.items():
                 self.fleet.optimizers[name].prepare(loss, factor, active)
-            grads = iter(torch.autograd.grad(loss, [p for _, ps in trained for p in ps], self.ones))
+            total = loss.sum() if self.ones is None else loss
+            grads = iter(
+                torch.autograd.grad(total, [p for _, ps in trained for p in ps], self.ones)
+            )
             for name, parameters in trained:
                 own = [next(grads) for _ in parameters]
                 self.fleet.optimizers[name].step(own, factors[name], active)
