@@ -340,21 +340,33 @@ def measure_evaluation(clf: ObservedClassifier, truth: Flags) -> float:
     return float(np.mean(inside))
 
 
-def measure_checks(clf: ObservedClassifier, draw: Draw, rows: int = 50) -> dict[str, float]:
-    """Return whether the prior from rows checked by hand is covered, and how wide its interval is.
+def measure_checks(
+    clf: ObservedClassifier, draw: Draw, rows: int = 50, draws: int = 20
+) -> dict[str, float]:
+    """Return how often intervals from rows checked by hand cover the truth, and the prior's width.
 
-    Beside it is the width of the interval (Jeffreys) from as many rows drawn at random, alone.
+    Beside it is the width of the interval (Jeffreys) from as many rows drawn at random, alone. All
+    are means over draws of rows.
     """
-    checks = choose_checks(clf, draw.frame, rows, draw.labeled, draw.seed)
-    prior = update_with_checks(checks, draw.truth[checks.rows], draw.seed).prior
-    rng = np.random.default_rng(draw.seed)
-    drawn = draw.truth[rng.choice(np.flatnonzero(~draw.labeled), rows, replace=False)]
-    low, high = beta.ppf([0.025, 0.975], drawn.sum() + 0.5, rows - drawn.sum() + 0.5)
-    return {
-        "checks_covered": float(prior.low <= draw.prior <= prior.high),
-        "checks_width": prior.high - prior.low,
-        "checks_alone": float((high - low) * (1 - draw.labeled.mean())),
+    positive = clf.predict(draw.frame)
+    real = {
+        "prior": draw.prior,
+        "precision": precision_score(draw.truth, positive, zero_division=0.0),
+        "recall": recall_score(draw.truth, positive),
     }
+    rng = np.random.default_rng(draw.seed)
+    results = []
+    for seed in range(draws):
+        checks = choose_checks(clf, draw.frame, rows, draw.labeled, seed)
+        found = update_with_checks(checks, draw.truth[checks.rows], seed)
+        inside = [
+            getattr(found, name).low <= real[name] <= getattr(found, name).high for name in real
+        ]
+        drawn = draw.truth[rng.choice(np.flatnonzero(~draw.labeled), rows, replace=False)]
+        low, high = beta.ppf([0.025, 0.975], drawn.sum() + 0.5, rows - drawn.sum() + 0.5)
+        alone = (high - low) * (1 - draw.labeled.mean())
+        results.append([*inside, found.prior.high - found.prior.low, alone])
+    return dict(zip(CHECKS_METRICS, np.mean(results, axis=0).tolist(), strict=True))
 
 
 def run_puarena_with_prior(
@@ -494,9 +506,16 @@ def list_methods() -> list[str]:
 
 # -- comparison ------------------------------------------------------------------------------------
 
+CHECKS_METRICS = (  # what ``measure_checks`` returns
+    "checks_covered",
+    "checks_precision_covered",
+    "checks_recall_covered",
+    "checks_width",
+    "checks_alone",
+)
 # What only this package's classifier has: the share of ``evaluate``'s intervals that are right,
-# whether the fit warned of its prior, and what ``measure_checks`` returns.
-OWN_METRICS = ("evaluated", "warned", "checks_covered", "checks_width", "checks_alone")
+# whether the fit warned of its prior, and those of the checks by hand.
+OWN_METRICS = ("evaluated", "warned", *CHECKS_METRICS)
 CELL = ("table", "labeling", "seed", "rows")  # columns that say which draw a result is of
 METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", *OWN_METRICS, "seconds")
 WRONG, RIGHT = 0.1, 0.05  # errors of a prior of which a fit should, and need not, warn

@@ -282,6 +282,42 @@ def test_hand_checks_find_the_prior_where_labels_are_biased():
     assert np.mean(widths) < 0.22  # of 50 rows drawn alike: .26
 
 
+class Guess:
+    """A model whose probabilities are given."""
+
+    classes_ = np.array([False, True])
+    setting = "two-sample"
+
+    def __init__(self, probability):
+        self.probability = probability
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - self.probability, self.probability])
+
+    def predict(self, X):
+        return self.probability >= 0.5
+
+
+@pytest.mark.parametrize("n", [50, 400])
+@pytest.mark.parametrize("kind", ["useless", "inverted"])
+def test_hand_checks_hold_however_wrong_the_model_is(kind, n):
+    rng = np.random.default_rng(0)
+    right = 1 / (1 + np.exp(-rng.normal(-1, 2, 1000)))
+    positive = rng.random(1000) < right
+    model = Guess(rng.permutation(right) if kind == "useless" else 1 - right)
+    predicted = model.predict(None)
+    both = (predicted & positive).sum()
+    truth = [positive.mean(), both / predicted.sum(), both / positive.sum()]
+    covered = []
+    for seed in range(30):
+        checks = choose_checks(model, right, n, random_state=seed)
+        found = update_with_checks(checks, positive[checks.rows], seed)
+        intervals = [found.prior, found.precision, found.recall]
+        covered.append([i.low <= t <= i.high for i, t in zip(intervals, truth, strict=True)])
+        assert all(i.low <= i.value <= i.high for i in intervals)
+    assert np.mean(covered, axis=0).min() >= 0.85
+
+
 def test_the_chance_of_a_check_is_known(clf):
     checks = choose_checks(clf, X, 40)
     # Each drawn row stands for 1 / chance rows.

@@ -5,8 +5,10 @@ rows have to be looked at. :func:`choose_checks` draws them with known probabili
 the model's probability, with the cut as one border, and more of them where the model is in doubt
 (Neyman's allocation). :func:`update_with_checks` combines the answers with the model: the share of
 positives in a stratum is the model's, corrected in its log-odds by one level and one slope for all
-strata, and may differ from that by as much as ``SCATTER`` says. The answers of a stratum are a
-random sample of it, so with more of them their own share decides, however wrong the model is.
+strata, and scatters around that. How much, the answers say too: level, slope and scatter are
+averaged over their posterior. A slope of zero or below is possible, since a model may be useless or
+inverted. The answers of a stratum are a random sample of it, so with more of them their own share
+decides, however wrong the model is.
 
 Neyman: On the two different aspects of the representative method. Journal of the Royal Statistical
 Society 97, 1934. Dalenius, Hodges: Minimum variance stratification. Journal of the American
@@ -33,14 +35,14 @@ from puarena.pu.labels import read_labels
 
 Floats = npt.NDArray[np.float64]
 
-MAX_STRATA = 8
-ROWS_PER_STRATUM = 4  # checks, on average, that a stratum should have
+MAX_STRATA = 16
+ROWS_PER_STRATUM = 3  # checks, on average, that a stratum should have
 # Rows are allocated as if no probability were nearer to 0 and 1: the model may be wrong.
-PROBABILITY_MARGIN = 0.2
-SHIFTS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of all strata
-SLOPES = np.geomspace(0.25, 4.0, 15)
-SHIFT_SPREAD, LOG_SLOPE_SPREAD = 2.0, 0.5
-SCATTER = 1.0  # rows that the corrected model is worth in a stratum
+PROBABILITY_MARGIN = 0.05
+SHIFTS = np.linspace(-6.0, 6.0, 61)  # of the log-odds of all strata
+SLOPES = np.linspace(-2.0, 4.0, 31)
+SHIFT_SPREAD, SLOPE_SPREAD = 2.0, 1.0
+SCATTERS = np.array([1.0, 10.0, 100.0])  # rows that the corrected model is worth in a stratum
 DRAWS = 4000
 
 
@@ -215,13 +217,15 @@ def update_with_checks(checks: Checks, answers: Any, random_state: int = 0) -> C
     model = np.clip([each.probability for each in checks.strata], 1e-4, 1 - 1e-4)
     rng = np.random.default_rng(random_state)
     # Every correction of the model, and how well it agrees with the answers.
-    shift, slope = (grid.ravel() for grid in np.meshgrid(SHIFTS, SLOPES))
+    grid = np.meshgrid(SHIFTS, SLOPES, SCATTERS)
+    shift, slope, scatter = (each.reshape(-1, 1) for each in grid)
     center = logit(model).mean()
-    corrected = expit(shift[:, None] + center + slope[:, None] * (logit(model) - center))
+    corrected = expit(shift + center + slope * (logit(model) - center))
     corrected = np.clip(corrected, 1e-6, 1 - 1e-6)
-    a, b = SCATTER * corrected, SCATTER * (1 - corrected)
+    a, b = scatter * corrected, scatter * (1 - corrected)
     evidence = (betaln(a + found, b + tried - found) - betaln(a, b)).sum(1)
-    evidence -= 0.5 * (shift / SHIFT_SPREAD) ** 2 + 0.5 * (np.log(slope) / LOG_SLOPE_SPREAD) ** 2
+    unlikely = (shift / SHIFT_SPREAD) ** 2 + ((slope - 1.0) / SLOPE_SPREAD) ** 2
+    evidence -= 0.5 * unlikely.ravel()
     weight = np.exp(evidence - evidence.max())
     drawn = rng.choice(len(weight), DRAWS, p=weight / weight.sum())
     share = rng.beta(a[drawn] + found, b[drawn] + tried - found)
@@ -300,5 +304,9 @@ def _read_answers(answers: Any, count: int) -> npt.NDArray[np.bool_]:
 
 
 def _summarize(draws: Floats) -> Estimate:
-    low, high = np.percentile(draws, INTERVAL)
-    return Estimate(float(draws.mean()), float(low), float(high))
+    # The shortest interval: few checks of rare positives have skewed draws.
+    ordered = np.sort(draws)
+    inside = int(np.ceil(len(draws) * np.diff(INTERVAL)[0] / 100))
+    low, high = ordered[: len(draws) - inside + 1], ordered[inside - 1 :]
+    k = int(np.argmin(high - low))
+    return Estimate(float(draws.mean()), float(low[k]), float(high[k]))
