@@ -519,6 +519,7 @@ OWN_METRICS = ("evaluated", "warned", *CHECKS_METRICS)
 CELL = ("table", "labeling", "seed", "rows")  # columns that say which draw a result is of
 METRICS = ("accuracy", "auc", "f1", "brier", "ece", "prior_error", *OWN_METRICS, "seconds")
 WRONG, RIGHT = 0.1, 0.05  # errors of a prior of which a fit should, and need not, warn
+MANY_LABELS = 50
 
 
 def draw_table(name: str, labeling: str, seed: int, rows: int, test: float = 0.3) -> Draw:
@@ -559,7 +560,7 @@ def measure(name: str, draw: Draw) -> dict[str, Any]:
     """Fit a method to a draw and measure it; a method that fails is a result with a note."""
     began, nan = time.perf_counter(), float("nan")
     result: dict[str, Any] = dict.fromkeys(METRICS, nan) | {"covered": None, "note": ""}
-    result["prior"] = draw.prior
+    result |= {"prior": draw.prior, "labels": int(draw.labeled.sum())}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -650,8 +651,10 @@ def print_results(frame: pd.DataFrame) -> None:
         (f"under {RIGHT}", own["prior_error"] < RIGHT),
     ):
         part = own[chosen]
+        many = part[part["labels"] >= MANY_LABELS]
         print(
-            f"errors of the prior {title}: {len(part)}, of which {part['warned'].sum():.0f} warned of"
+            f"errors of the prior {title}: {len(part)}, of which {part['warned'].sum():.0f} warned "
+            f"of; from {MANY_LABELS} labels {len(many)}, of which {many['warned'].sum():.0f}"
         )
 
 

@@ -29,7 +29,7 @@ from sklearn.utils import check_consistent_length
 
 from puarena.errors import UserError
 from puarena.estimators.evaluation import Estimate
-from puarena.estimators.prior_knowledge import INTERVAL
+from puarena.priors.methods.saturation import find_shortest_interval
 from puarena.pu import labeling
 from puarena.pu.labels import read_labels
 
@@ -304,9 +304,6 @@ def _read_answers(answers: Any, count: int) -> npt.NDArray[np.bool_]:
 
 
 def _summarize(draws: Floats) -> Estimate:
-    # The shortest interval: few checks of rare positives have skewed draws.
-    ordered = np.sort(draws)
-    inside = int(np.ceil(len(draws) * np.diff(INTERVAL)[0] / 100))
-    low, high = ordered[: len(draws) - inside + 1], ordered[inside - 1 :]
-    k = int(np.argmin(high - low))
-    return Estimate(float(draws.mean()), float(low[k]), float(high[k]))
+    # Few checks of rare positives have skewed draws.
+    low, high = find_shortest_interval(np.sort(draws), np.full(len(draws), 1 / len(draws)))
+    return Estimate(float(draws.mean()), low, high)
