@@ -201,6 +201,7 @@ def test_evaluation_covers_what_the_model_does_on_new_rows(clf):
             assert each.low - 0.02 < value < each.high + 0.02, name
             assert each.low <= each.value <= each.high
         assert found.lift.value > 2
+        assert (found.prior.low, found.prior.high) == clf.prior_interval_
     # A prior that is known leaves less doubt.
     known = evaluate(clf, A, labeled, prior=0.3)
     assert known.precision.high - known.precision.low < found.precision.high - found.precision.low

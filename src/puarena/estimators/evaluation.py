@@ -194,6 +194,8 @@ def evaluate(
         low, high = np.percentile(drawn[name], INTERVAL)
         value = float(point[name][0])
         found[name] = Estimate(value, min(float(low), value), max(float(high), value))
+    if prior is None:
+        found["prior"] = Estimate(judged.model.prior_, *judged.model.prior_interval_)
     return Evaluation(**found, top=top, labeled=len(p), unlabeled=len(u), rows=judged.rows)
 
 
