@@ -26,9 +26,10 @@ lint: setup
 
 # Types are those of the newest releases: with older ones, make test LINT=
 LINT ?= lint
-# One thread for each process: several wait for one another, which took twice the processor time.
 test: setup $(LINT)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto
+# One thread for each process: several wait for one another, which took twice the processor time.
+test: export OMP_NUM_THREADS = 1
 
 # The tests that need a GPU, with a Python that has a CUDA torch instead of the project's own .venv.
 test-gpu:

@@ -41,6 +41,7 @@ def test_an_account_without_a_home(monkeypatch, capsys):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", home)
+    monkeypatch.setattr("shellingham.detect_shell", lambda *_: ("bash", "/bin/bash"))
     monkeypatch.setattr(sys, "argv", ["puarena", "--install-completion", "bash"])
     with pytest.raises(SystemExit) as error:
         cli.main()
